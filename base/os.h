@@ -1,0 +1,19 @@
+#ifndef PL_BASE_OS_H
+#define PL_BASE_OS_H
+/* The one place that knows the operating system beyond C11 and POSIX threads: clocks, shared libraries, processes. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t pl_os_now_ns(void);     /* monotonic */
+uint64_t pl_os_thread_id(void);  /* never 0 */
+unsigned pl_os_n_cpus(void);     /* usable by this process; at least 1 */
+const char *pl_os_getenv(const char *name); /* NULL in a set-uid process; never on the warm path */
+
+/* Shared libraries, RTLD_LOCAL | RTLD_NOW. `why` (may be NULL) receives the loader's text, cut to n_bytes. */
+void *pl_os_lib_open(const char *path, char *why, size_t n_bytes);
+void *pl_os_lib_sym(void *lib, const char *name);
+void pl_os_lib_close(void *lib);
+/* Folder of the library or program that holds `address`; false when unknown. */
+bool pl_os_folder_of(const void *address, char *out, size_t n_bytes);
+#endif
