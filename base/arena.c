@@ -42,7 +42,8 @@ static struct pl_arena_chunk *add_chunk(struct pl_arena *a, size_t need_bytes)
 {
     size_t n_bytes = need_bytes > CHUNK_BYTES ? need_bytes : (size_t)CHUNK_BYTES;
     size_t total = sizeof(struct pl_arena_chunk) + n_bytes;
-    struct pl_arena_chunk *c = a->hooks != NULL ? a->hooks->alloc(total, a->hooks->user) : malloc(total);
+    struct pl_arena_chunk *c =
+        a->hooks != NULL ? a->hooks->alloc(total, a->hooks->user) : malloc(total);
     if (c == NULL)
         return NULL;
     *c = (struct pl_arena_chunk){.next = a->chunks, .n_bytes = n_bytes};
@@ -58,7 +59,8 @@ void *pl_arena_alloc(struct pl_arena *a, size_t n_bytes)
         return NULL;
     }
     size_t need = n_bytes == 0 ? align : (n_bytes + align - 1) / align * align;
-    if (a->limit_bytes != 0 && need > a->limit_bytes - (a->used_bytes < a->limit_bytes ? a->used_bytes : a->limit_bytes)) {
+    if (a->limit_bytes != 0 &&
+        need > a->limit_bytes - (a->used_bytes < a->limit_bytes ? a->used_bytes : a->limit_bytes)) {
         a->is_exhausted = true;
         return NULL;
     }
@@ -93,7 +95,10 @@ char *pl_arena_strndup(struct pl_arena *a, const char *s, size_t n_bytes)
     return p;
 }
 
-char *pl_arena_strdup(struct pl_arena *a, const char *s) { return pl_arena_strndup(a, s, strlen(s)); }
+char *pl_arena_strdup(struct pl_arena *a, const char *s)
+{
+    return pl_arena_strndup(a, s, strlen(s));
+}
 
 char *pl_arena_printf(struct pl_arena *a, const char *fmt, ...)
 {

@@ -21,7 +21,7 @@ struct pl_alloc_hooks {
 struct pl_arena_chunk;
 
 struct pl_arena {
-    struct pl_arena_chunk *chunks; /* newest first */
+    struct pl_arena_chunk *chunks;      /* newest first */
     const struct pl_alloc_hooks *hooks; /* NULL: malloc and free */
     size_t limit_bytes;                 /* 0: no limit */
     size_t used_bytes;                  /* handed out, padding included */
@@ -36,7 +36,8 @@ void *pl_arena_alloc(struct pl_arena *a, size_t n_bytes);
 void *pl_arena_array(struct pl_arena *a, size_t n_elems, size_t elem_bytes); /* overflow-checked */
 char *pl_arena_strdup(struct pl_arena *a, const char *s);
 char *pl_arena_strndup(struct pl_arena *a, const char *s, size_t n_bytes);
-char *pl_arena_printf(struct pl_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *pl_arena_printf(struct pl_arena *a, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static inline bool pl_arena_is_exhausted(const struct pl_arena *a) { return a->is_exhausted; }
 

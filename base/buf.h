@@ -21,6 +21,7 @@ void pl_buf_puts(struct pl_buf *b, const char *s);
 void pl_buf_putc(struct pl_buf *b, char c);
 void pl_buf_u64(struct pl_buf *b, uint64_t v);
 void pl_buf_i64(struct pl_buf *b, int64_t v);
-void pl_buf_hex(struct pl_buf *b, uint64_t v, int n_digits); /* upper case, exactly n_digits (1..16) */
+void pl_buf_hex(struct pl_buf *b, uint64_t v,
+                int n_digits); /* upper case, exactly n_digits (1..16) */
 void pl_buf_printf(struct pl_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #endif

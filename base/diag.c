@@ -3,9 +3,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void pl_diags_init(struct pl_diags *ds, struct pl_arena *arena) { *ds = (struct pl_diags){.arena = arena}; }
+void pl_diags_init(struct pl_diags *ds, struct pl_arena *arena)
+{
+    *ds = (struct pl_diags){.arena = arena};
+}
 
-void pl_diag_add(struct pl_diags *ds, const struct pl_diag_info *info, struct pl_where where, const char *fmt, ...)
+void pl_diag_add(struct pl_diags *ds, const struct pl_diag_info *info, struct pl_where where,
+                 const char *fmt, ...)
 {
     if (info->severity == PL_SEVERITY_ERROR)
         ds->n_errors++;

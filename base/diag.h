@@ -53,6 +53,6 @@ struct pl_diags {
 };
 
 void pl_diags_init(struct pl_diags *ds, struct pl_arena *arena);
-void pl_diag_add(struct pl_diags *ds, const struct pl_diag_info *info, struct pl_where where, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void pl_diag_add(struct pl_diags *ds, const struct pl_diag_info *info, struct pl_where where,
+                 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 #endif

@@ -8,15 +8,16 @@
 #include "base/diag.h"
 
 #ifdef PL_DIAG_MODE_DECLARE
-#define DIAG(code, id, severity, parameters, arguments, format, remedy, source)                                                \
-    extern const struct pl_diag_info pl_di_##id;                                                                               \
+#define DIAG(code, id, severity, parameters, arguments, format, remedy, source)                    \
+    extern const struct pl_diag_info pl_di_##id;                                                   \
     void pl_d_##id(struct pl_diags *ds, struct pl_where where parameters);
 #else
-#define DIAG(code, id, severity, parameters, arguments, format, remedy, source)                                                \
-    const struct pl_diag_info pl_di_##id = {code, PL_SEVERITY_##severity, #id, format, remedy, source};                        \
-    void pl_d_##id(struct pl_diags *ds, struct pl_where where parameters)                                       \
-    {                                                                                                                          \
-        pl_diag_add(ds, &pl_di_##id, where, format arguments);                                                    \
+#define DIAG(code, id, severity, parameters, arguments, format, remedy, source)                    \
+    const struct pl_diag_info pl_di_##id = {code,  PL_SEVERITY_##severity, #id, format, remedy,    \
+                                            source};                                               \
+    void pl_d_##id(struct pl_diags *ds, struct pl_where where parameters)                          \
+    {                                                                                              \
+        pl_diag_add(ds, &pl_di_##id, where, format arguments);                                     \
     }
 #endif
 #define P(...) , __VA_ARGS__

@@ -3,9 +3,13 @@
 #include <sha2.h>
 #include <xxhash.h>
 
-uint64_t pl_hash64(const void *data, size_t n_bytes, uint64_t seed) { return XXH3_64bits_withSeed(data, n_bytes, seed); }
+uint64_t pl_hash64(const void *data, size_t n_bytes, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(data, n_bytes, seed);
+}
 
-struct pl_sha256 pl_sha256_of_parts(size_t n_parts, const void *const data[], const size_t n_bytes[])
+struct pl_sha256 pl_sha256_of_parts(size_t n_parts, const void *const data[],
+                                    const size_t n_bytes[])
 {
     SHA2_CTX c;
     struct pl_sha256 h;
@@ -16,7 +20,10 @@ struct pl_sha256 pl_sha256_of_parts(size_t n_parts, const void *const data[], co
     return h;
 }
 
-struct pl_sha256 pl_sha256_of(const void *data, size_t n_bytes) { return pl_sha256_of_parts(1, &data, &n_bytes); }
+struct pl_sha256 pl_sha256_of(const void *data, size_t n_bytes)
+{
+    return pl_sha256_of_parts(1, &data, &n_bytes);
+}
 
 void pl_sha256_hex(const struct pl_sha256 *h, char out[65])
 {

@@ -10,6 +10,7 @@ struct pl_sha256 {
 
 uint64_t pl_hash64(const void *data, size_t n_bytes, uint64_t seed);
 struct pl_sha256 pl_sha256_of(const void *data, size_t n_bytes);
-struct pl_sha256 pl_sha256_of_parts(size_t n_parts, const void *const data[], const size_t n_bytes[]);
+struct pl_sha256 pl_sha256_of_parts(size_t n_parts, const void *const data[],
+                                    const size_t n_bytes[]);
 void pl_sha256_hex(const struct pl_sha256 *h, char out[65]); /* lower case, NUL-terminated */
 #endif

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t pl_os_now_ns(void);     /* monotonic */
-uint64_t pl_os_thread_id(void);  /* never 0 */
-unsigned pl_os_n_cpus(void);     /* usable by this process; at least 1 */
+uint64_t pl_os_now_ns(void);                /* monotonic */
+uint64_t pl_os_thread_id(void);             /* never 0 */
+unsigned pl_os_n_cpus(void);                /* usable by this process; at least 1 */
 const char *pl_os_getenv(const char *name); /* NULL in a set-uid process; never on the warm path */
 
 /* Shared libraries, RTLD_LOCAL | RTLD_NOW. `why` (may be NULL) receives the loader's text, cut to n_bytes. */

@@ -9,13 +9,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PL_VEC(T)                                                                                                              \
-    struct {                                                                                                                   \
-        T *data;                                                                                                               \
-        uint32_t n, cap;                                                                                                       \
+#define PL_VEC(T)                                                                                  \
+    struct {                                                                                       \
+        T *data;                                                                                   \
+        uint32_t n, cap;                                                                           \
     }
 
-static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t n, uint32_t *cap, size_t elem_bytes)
+static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t n, uint32_t *cap,
+                                 size_t elem_bytes)
 {
     uint32_t want = *cap == 0 ? 16 : *cap * 2;
     void *p = want < *cap ? NULL : pl_arena_array(a, want, elem_bytes);
@@ -30,10 +31,11 @@ static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t 
 }
 
 /* A zeroed new last element, or NULL when the arena is exhausted. */
-#define pl_vec_push(arena, v)                                                                                                  \
-    (((v)->n == (v)->cap ? ((v)->data = pl_vec_keep((v)->data, pl_vec_grown((arena), (v)->data, (v)->n, &(v)->cap,             \
-                                                                           sizeof *(v)->data)))                               \
-                         : (v)->data),                                                                                         \
+#define pl_vec_push(arena, v)                                                                      \
+    (((v)->n == (v)->cap                                                                           \
+          ? ((v)->data = pl_vec_keep((v)->data, pl_vec_grown((arena), (v)->data, (v)->n,           \
+                                                             &(v)->cap, sizeof *(v)->data)))       \
+          : (v)->data),                                                                            \
      (v)->n < (v)->cap ? &(v)->data[(v)->n++] : NULL)
 
 static inline void *pl_vec_keep(void *old, void *grown) { return grown != NULL ? grown : old; }
