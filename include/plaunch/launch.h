@@ -1,0 +1,294 @@
+#ifndef PLAUNCH_LAUNCH_H
+#define PLAUNCH_LAUNCH_H
+/*
+ * Kernels as data, contexts, and launching. Every function may be called from any thread; none needs a current CUDA context,
+ * and the caller's context stack is unchanged afterwards. Nothing here aborts, exits, prints or changes the locale.
+ */
+#include <plaunch/core.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+typedef struct CUstream_st *pl_stream; /* a CUstream; NULL is the legacy default stream */
+
+typedef struct pl_context pl_context;
+typedef struct pl_builder pl_builder;
+
+/* ---- what a kernel is ---- */
+
+typedef enum pl_param_role { PL_ROLE_IN, PL_ROLE_OUT, PL_ROLE_INOUT, PL_ROLE_SCALAR } pl_param_role;
+
+/*
+ * Properties of a tensor that change the code. A kernel names the ones it requires (a violation is a diagnostic) and the ones
+ * it specialises on. A variant has one bit for each specialised fact: it holds when *every* present tensor whose parameter
+ * names that fact has it; so a kernel has at most 16 fact combinations for one dtype set.
+ */
+typedef enum pl_fact {
+    PL_FACT_ALIGN16 =
+        1, /* address, and every stride but the last axis's in bytes, are multiples of 16 */
+    PL_FACT_I32 = 2,         /* every element index and offset of the tensor fits in 31 bits */
+    PL_FACT_UNIT_STRIDE = 4, /* the last axis has stride 1 (or extent 0 or 1) */
+    PL_FACT_DENSE = 8        /* row-major without gaps: the strides follow from the extents */
+} pl_fact;
+typedef uint32_t pl_fact_set;
+
+/* One parameter. Invariants: 0 <= min_rank <= max_rank <= 8; a scalar has rank 0 and dtypes among i32, i64, f32. */
+typedef struct pl_param_decl {
+    const char *name;
+    pl_param_role role;
+    int32_t min_rank, max_rank;
+    pl_dtype_set dtypes; /* accepted element types; PL_DT_ANY for all */
+    bool is_optional;    /* pl_arg_none() is accepted */
+    uint32_t
+        baked_dims; /* bit i: extent i is part of the variant, and a C integer for the body (pl_dim_const) */
+    pl_fact_set required;
+    pl_fact_set specialised;
+} pl_param_decl;
+
+typedef enum pl_model { PL_MODEL_GPU, PL_MODEL_TPU } pl_model;
+
+/* Facts of a device, the same for all launches through a context. */
+typedef struct pl_device_info {
+    int32_t arch; /* 80, 86, 89, 90, 100, 103, 120, 121 */
+    int32_t n_sms;
+    int64_t smem_bytes;  /* most dynamic shared memory a block may ask for */
+    int32_t max_cluster; /* CTAs in a cluster, portable limit; 1 when the chip has none */
+    int32_t max_threads_per_sm;
+    bool is_emulated;
+} pl_device_info;
+
+/*
+ * What configure() and launch_dims() see. Configuring may look at extents (to choose among the listed configurations);
+ * pointers are valid during the call only.
+ */
+typedef struct pl_request {
+    const struct pl_kernel *kernel;
+    const void *
+        options; /* options_bytes of the caller's, or the kernel's defaults; NULL when the kernel has none */
+    const pl_arg *args;
+    size_t n_args;
+    const pl_device_info *device;
+    pl_fact_set facts; /* the specialised facts that hold */
+} pl_request;
+
+enum { PL_CONFIG_BEST = -1 };
+
+/* Blocks in each axis. A 0 anywhere: success without a launch. y and z may exceed 65,535. */
+typedef struct pl_launch_dims {
+    int64_t grid[3];
+} pl_launch_dims;
+
+/*
+ * A kernel: a constant object, valid as long as any context that has seen it.
+ *
+ * The three functions are pure: same inputs, same outputs, no I/O, any thread.
+ *
+ *   configure    fills params (zeroed before, params_bytes long, POD) with configuration `config` of 0..n_configs-1 for this
+ *                request, or with the best one for PL_CONFIG_BEST; false when that configuration cannot serve the request.
+ *                NULL: params are the options, or zeros; n_configs is then 1.
+ *   body         traced; reads params and calls the builder (plaunch/trace.h, plaunch/ops.h)
+ *   launch_dims  every launch, integer arithmetic only
+ */
+typedef struct pl_kernel {
+    size_t struct_size; /* sizeof(pl_kernel); PL_KERNEL fills it */
+    const char *name;   /* [a-z][a-z0-9_]*, at most 40 bytes; the entry is pl_<name>_<key8> */
+    const pl_param_decl *params;
+    size_t n_params;
+    size_t params_bytes;         /* of the configuration that body sees, at most 256 */
+    size_t options_bytes;        /* of pl_launch_options.params, 0 when the kernel takes none */
+    const void *default_options; /* options_bytes; NULL: zeros */
+    int32_t n_configs;           /* size of the listed, finite set of configurations; at least 1 */
+    bool (*configure)(const pl_request *request, int32_t config, void *params);
+    void (*body)(pl_builder *b, const void *params);
+    void (*launch_dims)(const pl_request *request, const void *params, pl_launch_dims *out);
+    pl_model model;
+    bool
+        may_alias; /* outputs may overlap inputs exactly (same address, shape, strides); else it is PL6xxx */
+    const char *doc; /* one line for listings; may be NULL */
+} pl_kernel;
+
+/* ---- contexts ---- */
+
+typedef struct pl_alloc_functions {
+    void *(*alloc)(size_t n_bytes, void *user); /* max-aligned; NULL when there is none */
+    void (*free)(void *p, void *user);
+    void *user;
+} pl_alloc_functions;
+
+typedef enum pl_event_kind {
+    PL_EVENT_BUILD,     /* a variant was traced, emitted, assembled and loaded; n_ns = total */
+    PL_EVENT_DISK_HIT,  /* its binary came from the disk cache */
+    PL_EVENT_CORRUPT,   /* a cache entry was refused */
+    PL_EVENT_EMULATED,  /* WARNING: no real device was found, the emulated driver is used */
+    PL_EVENT_SLOW_CODE, /* WARNING: an assembler note that means slow code */
+    PL_EVENT_EVICTED,
+    PL_EVENT_REJECTED /* a request broke a rule */
+} pl_event_kind;
+
+typedef struct pl_event {
+    pl_event_kind kind;
+    pl_severity_level level;
+    const char *kernel; /* "" when none */
+    const char *text;
+    uint64_t n_ns;
+} pl_event;
+
+/* Callbacks are never called under a lock of plaunch's. They may be called from any thread that is inside a pl_ function. */
+typedef void (*pl_log_function)(pl_severity_level level, const char *topic, const char *text,
+                                void *user);
+typedef void (*pl_event_function)(const pl_event *event, void *user);
+
+/* `{0}` with struct_size set means: all defaults. NULL strings are defaults too; the environment fills those. */
+typedef struct pl_context_options {
+    size_t struct_size;
+    const char *driver; /* "auto", "cuda", "emulator" or a path; NULL: PLAUNCH_DRIVER, else auto */
+    int32_t device;     /* ordinal */
+    const char
+        *cache_dir; /* NULL: PLAUNCH_CACHE_DIR, else the user's cache folder; "": no disk cache */
+    const char *cache_ro_dir;        /* NULL: PLAUNCH_CACHE_RO_DIR */
+    const pl_alloc_functions *alloc; /* host memory; copied; NULL: malloc */
+    pl_log_function log;
+    pl_event_function event;
+    void *user;        /* for both callbacks */
+    int32_t n_threads; /* workers for PL_COMPILE_ASYNC; 0: one, started when first needed */
+    size_t scratch_limit_bytes; /* memory of one build; 0: no limit */
+} pl_context_options;
+
+typedef struct pl_context_facts {
+    char driver_path[256];
+    int32_t driver_version; /* 12090 for 12.9 */
+    char device_name[128];
+    char arch_name[16]; /* "sm_90a" */
+    char assembler[64]; /* "ptx", "nvjitlink 12.9", "driver" */
+    bool is_emulated;
+    pl_device_info device;
+} pl_context_facts;
+
+#define PL_STAT_LIST(X)                                                                            \
+    X(hit_memory, "launches served by a loaded variant")                                           \
+    X(hit_disk, "builds whose binary came from the disk cache")                                    \
+    X(miss, "requests with no loaded variant")                                                     \
+    X(builds, "completed builds, trace to load")                                                   \
+    X(emitted, "PTX texts written")                                                                \
+    X(assembled, "PTX texts assembled")                                                            \
+    X(rejected, "requests that broke a rule")                                                      \
+    X(build_ns, "time in builds")                                                                  \
+    X(load_ns, "time in loading modules")                                                          \
+    X(wait_ns, "time waiting for a build by another thread")                                       \
+    X(corrupt, "disk entries refused")                                                             \
+    X(evicted, "modules unloaded to make room")                                                    \
+    X(capture_miss, "misses while the stream was capturing")                                       \
+    X(launches, "kernels launched")                                                                \
+    X(maps_encoded, "tensor maps encoded")
+
+typedef struct pl_stats {
+#define PL_STAT_FIELD_(name, text) uint64_t name;
+    PL_STAT_LIST(PL_STAT_FIELD_)
+#undef PL_STAT_FIELD_
+} pl_stats;
+
+/* options NULL: all defaults. *out is NULL on failure. */
+PL_API PL_MUST_CHECK pl_status pl_context_create(pl_context **out,
+                                                 const pl_context_options *options, pl_error *err);
+/* All prepared handles of the context must be gone and its streams idle. NULL is fine. */
+PL_API void pl_context_destroy(pl_context *ctx);
+PL_API pl_context_facts pl_context_info(const pl_context *ctx);
+PL_API pl_stats pl_context_stats(const pl_context *ctx);
+/* Prometheus text format through `put` (called with pieces of text); the names are plaunch_<stat>. */
+PL_API void pl_context_write_prometheus(const pl_context *ctx,
+                                        void (*put)(const char *text, size_t n_bytes, void *user),
+                                        void *user);
+
+/* ---- launching ---- */
+
+typedef enum pl_compile_policy {
+    PL_COMPILE_BLOCK, /* build in this call */
+    PL_COMPILE_NEVER, /* PL_E_NOT_CACHED, unless a prepared variant serves the request */
+    PL_COMPILE_ASYNC  /* PL_E_PENDING; built by the executor or one lazy worker */
+} pl_compile_policy;
+
+enum {
+    PL_ASSEMBLE_ISOLATED = 1, /* the assembler runs in a process of its own */
+    PL_STRICT_NOTES = 2       /* assembler notes that mean slow code are errors */
+};
+
+/* `{0}` with struct_size set means: all defaults. */
+typedef struct pl_launch_options {
+    size_t struct_size;
+    const void
+        *params; /* the kernel's options (pl_kernel.options_bytes of POD); NULL: its defaults */
+    pl_compile_policy policy;
+    bool pdl;           /* programmatic dependent launch: may start before its predecessor ends */
+    uint32_t flags;     /* PL_ASSEMBLE_ISOLATED, PL_STRICT_NOTES */
+    uint64_t workspace; /* device address, for kernels that ask for one; 0: none */
+    size_t workspace_bytes;
+    pl_report *report; /* receives all diagnostics; may be NULL */
+    int32_t config;    /* configuration + 1; 0: the best one */
+    const char *file;  /* the caller's place, for messages; NULL: unknown */
+    int32_t line;
+} pl_launch_options;
+
+PL_API PL_MUST_CHECK pl_status pl_launch(pl_context *ctx, const struct pl_kernel *kernel,
+                                         pl_stream stream, const pl_arg *args, size_t n_args,
+                                         const struct pl_launch_options *options, pl_error *err);
+
+/* One built variant: immutable, shareable between threads, valid until destroyed. Takes tensors of any dims of that variant. */
+typedef struct pl_prepared pl_prepared;
+
+PL_API PL_MUST_CHECK pl_status pl_prepare(pl_context *ctx, const struct pl_kernel *kernel,
+                                          const pl_arg *args, size_t n_args,
+                                          const struct pl_launch_options *options,
+                                          pl_prepared **out, pl_error *err);
+PL_API void pl_prepared_destroy(pl_prepared *p); /* NULL is fine */
+/* Takes no lock, allocates nothing; PL_E_VARIANT when the arguments belong to another variant. */
+PL_API PL_MUST_CHECK pl_status pl_launch_prepared(const pl_prepared *p, pl_stream stream,
+                                                  const pl_arg *args, size_t n_args, pl_error *err);
+
+/* Builds every variant (configurations x fact combinations) for the dtypes and baked dims of args. */
+PL_API PL_MUST_CHECK pl_status pl_prepare_all(pl_context *ctx, const struct pl_kernel *kernel,
+                                              const pl_arg *args, size_t n_args,
+                                              const struct pl_launch_options *options,
+                                              pl_error *err);
+
+enum { PL_PACK_MAX_PARAMS = 64 };
+
+/*
+ * What cuGraphAddKernelNode and cuGraphExecKernelNodeSetParams want: function, dims, and kernel parameters whose values live
+ * in `storage`. params[i] points into storage, so a pack must not be copied; the driver copies the values when it is called.
+ */
+typedef struct pl_pack {
+    void *function; /* CUfunction */
+    uint32_t grid[3], block[3], cluster[3];
+    uint32_t smem_bytes;
+    uint32_t n_params;
+    bool is_empty; /* the launch would do nothing (an extent of 0) */
+    void *params[PL_PACK_MAX_PARAMS];
+#ifdef __cplusplus
+    alignas(128)
+#else
+    _Alignas(128)
+#endif
+        unsigned char storage[4096];
+} pl_pack;
+
+PL_API PL_MUST_CHECK pl_status pl_prepared_pack(const pl_prepared *p, const pl_arg *args,
+                                                size_t n_args, pl_pack *out, pl_error *err);
+
+/* ---- memory helpers for small programs; n_bytes 0 is fine ---- */
+
+PL_API PL_MUST_CHECK pl_status pl_alloc(pl_context *ctx, size_t n_bytes, uint64_t *address,
+                                        pl_error *err);
+PL_API PL_MUST_CHECK pl_status pl_free(pl_context *ctx, uint64_t address, pl_error *err);
+PL_API PL_MUST_CHECK pl_status pl_upload(pl_context *ctx, uint64_t to, const void *from,
+                                         size_t n_bytes, pl_error *err);
+PL_API PL_MUST_CHECK pl_status pl_download(pl_context *ctx, void *to, uint64_t from, size_t n_bytes,
+                                           pl_error *err);
+PL_API PL_MUST_CHECK pl_status
+pl_synchronize(pl_context *ctx, pl_error *err); /* the whole context; reports faults */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
