@@ -8,4 +8,6 @@
  */
 #include <plaunch/core.h>
 #include <plaunch/launch.h>
+#include <plaunch/ops.h>
+#include <plaunch/trace.h>
 #endif
