@@ -64,7 +64,8 @@ static bool parse_shape(const char *header, struct pl_npy *out)
 static bool read_all(FILE *f, struct pl_npy *out, char *why, size_t why_bytes)
 {
     unsigned char head[12];
-    if (fread(head, 1, 10, f) != 10 || memcmp(head, magic, sizeof magic) != 0 || head[6] < 1 || head[6] > 2) {
+    if (fread(head, 1, 10, f) != 10 || memcmp(head, magic, sizeof magic) != 0 || head[6] < 1 ||
+        head[6] > 2) {
         snprintf(why, why_bytes, "not a .npy file of format 1.0 or 2.0");
         return false;
     }
@@ -75,17 +76,21 @@ static bool read_all(FILE *f, struct pl_npy *out, char *why, size_t why_bytes)
         n |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     }
     char *header = n == 0 || n > MAX_HEADER_BYTES ? NULL : calloc(1, n + 1);
-    bool is_ok = header != NULL && fread(header, 1, n, f) == n && parse_descr(header, out) && parse_shape(header, out);
+    bool is_ok = header != NULL && fread(header, 1, n, f) == n && parse_descr(header, out) &&
+                 parse_shape(header, out);
     const char *order = is_ok ? find_key(header, "fortran_order") : NULL;
     bool is_fortran = order == NULL || (strncmp(order, "True", 4) == 0 && out->rank > 1);
     free(header);
     if (!is_ok || is_fortran) {
-        snprintf(why, why_bytes, is_ok ? "stored in Fortran order; save it in C order" : "the .npy header is not understood");
+        snprintf(why, why_bytes,
+                 is_ok ? "stored in Fortran order; save it in C order"
+                       : "the .npy header is not understood");
         return false;
     }
     out->data = malloc(out->n_bytes == 0 ? 1 : out->n_bytes);
     if (out->data == NULL || fread(out->data, 1, out->n_bytes, f) != out->n_bytes) {
-        snprintf(why, why_bytes, "holds fewer than the %zu bytes that its shape needs", out->n_bytes);
+        snprintf(why, why_bytes, "holds fewer than the %zu bytes that its shape needs",
+                 out->n_bytes);
         return false;
     }
     return true;
@@ -108,10 +113,11 @@ bool pl_npy_read(const char *path, struct pl_npy *out, char *why, size_t why_byt
 
 static size_t print_header(const struct pl_npy *a, char *out, size_t out_bytes)
 {
-    int n = snprintf(out, out_bytes, "{'descr': '%s', 'fortran_order': False, 'shape': (", a->descr);
+    int n =
+        snprintf(out, out_bytes, "{'descr': '%s', 'fortran_order': False, 'shape': (", a->descr);
     for (int i = 0; i < a->rank; i++)
-        n += snprintf(out + n, out_bytes - (size_t)n, i == 0 ? "%" PRId64 "%s" : " %" PRId64 "%s", a->shape[i],
-                      i + 1 < a->rank || a->rank == 1 ? "," : "");
+        n += snprintf(out + n, out_bytes - (size_t)n, i == 0 ? "%" PRId64 "%s" : " %" PRId64 "%s",
+                      a->shape[i], i + 1 < a->rank || a->rank == 1 ? "," : "");
     n += snprintf(out + n, out_bytes - (size_t)n, "), }");
     while ((10 + n + 1) % ALIGN_BYTES != 0)
         out[n++] = ' ';
@@ -129,8 +135,9 @@ bool pl_npy_write(const char *path, const struct pl_npy *a, char *why, size_t wh
         return false;
     }
     const unsigned char tail[4] = {1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
-    bool is_ok = fwrite(magic, 1, sizeof magic, f) == sizeof magic && fwrite(tail, 1, sizeof tail, f) == sizeof tail &&
-                 fwrite(header, 1, n, f) == n && fwrite(a->data, 1, a->n_bytes, f) == a->n_bytes;
+    bool is_ok = fwrite(magic, 1, sizeof magic, f) == sizeof magic &&
+                 fwrite(tail, 1, sizeof tail, f) == sizeof tail && fwrite(header, 1, n, f) == n &&
+                 fwrite(a->data, 1, a->n_bytes, f) == a->n_bytes;
     is_ok = fclose(f) == 0 && is_ok;
     if (!is_ok) {
         snprintf(why, why_bytes, "write failed: %s", strerror(errno));
