@@ -7,6 +7,7 @@
  * the rules of each memory space, writes PTX, caches the result, and launches it through the CUDA Driver API.
  */
 #include <plaunch/core.h>
+#include <plaunch/kernels.h>
 #include <plaunch/launch.h>
 #include <plaunch/ops.h>
 #include <plaunch/trace.h>

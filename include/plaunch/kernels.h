@@ -30,7 +30,7 @@ extern PL_API const pl_kernel pl_kernel_transpose;
 
 /*
  * y = op of x along one axis, which y has with extent 1.   x, y of equal rank, 1..5 axes, f32 f16 bf16 each.
- * An empty axis gives 0 for sum, NaN for mean, -inf for max, +inf for min. A NaN in a max or min gives NaN.
+ * An empty axis gives 0 for sum, NaN for mean, -inf for max, +inf for min. max and min pass over NaNs.
  */
 typedef enum pl_reduce_op {
     PL_REDUCE_SUM,

@@ -90,6 +90,9 @@ typedef struct pl_launch_dims {
  *                NULL: params are the options, or zeros; n_configs is then 1.
  *   body         traced; reads params and calls the builder (plaunch/trace.h, plaunch/ops.h)
  *   launch_dims  every launch, integer arithmetic only
+ *   expect_shape the extents that tensor argument `arg` must have, given the others: want->rank and want->d, rank -1 for "free";
+ *                called for present tensors whose rank is in range, before configure; a difference is PL60xx with argument,
+ *                dimension, value seen and value wanted. NULL: every tensor is free.
  */
 typedef struct pl_kernel {
     size_t struct_size; /* sizeof(pl_kernel); PL_KERNEL fills it */
@@ -103,6 +106,7 @@ typedef struct pl_kernel {
     bool (*configure)(const pl_request *request, int32_t config, void *params);
     void (*body)(pl_builder *b, const void *params);
     void (*launch_dims)(const pl_request *request, const void *params, pl_launch_dims *out);
+    void (*expect_shape)(const pl_request *request, size_t arg, pl_shape *want);
     pl_model model;
     bool
         may_alias; /* outputs may overlap inputs exactly (same address, shape, strides); else it is PL6xxx */
