@@ -284,7 +284,7 @@ PL_API pl_ref pl_at_at(pl_builder *b, pl_ref r, pl_val i, pl_loc l);
 PL_API pl_ref pl_window_at(pl_builder *b, pl_ref r, pl_offs offsets, pl_shape s, pl_loc l);
 /* Offsets counted in tiles of shape s. */
 PL_API pl_ref pl_tile_at(pl_builder *b, pl_ref r, pl_offs offsets, pl_shape s, pl_loc l);
-/* A run-time bound: elements from `end` on (index along axis of the *unwindowed* r) are treated as outside. */
+/* A run-time bound: elements of r with an index >= end along axis count as outside the tensor. GMEM; once for each axis. */
 PL_API pl_ref pl_clip_at(pl_builder *b, pl_ref r, int32_t axis, pl_val end, pl_loc l);
 /* Swaps the last two axes. */
 PL_API pl_ref pl_transpose_at(pl_builder *b, pl_ref r, pl_loc l);
