@@ -42,16 +42,16 @@ bool pl_case_make(const struct pl_case_kernel *k, const struct pl_case_spec *spe
     *c = (struct pl_case){.kernel = k->kernel};
     snprintf(why, why_bytes, "out of memory");
     bool is_ok = k->make(spec, c, why, why_bytes) && load_inputs(spec, c, why, why_bytes);
-    if (is_ok) {
+    if (is_ok && !spec->has_no_values) {
         const size_t n = (size_t)pl_host_n_elems(&c->args[c->output].host);
         c->want = calloc(n + 1, sizeof *c->want);
         c->bound = calloc(n + 1, sizeof *c->bound);
         is_ok = c->want != NULL && c->bound != NULL;
     }
-    if (is_ok)
-        c->reference(c);
-    else
+    if (!is_ok)
         pl_case_fini(c);
+    else if (!spec->has_no_values)
+        c->reference(c);
     return is_ok;
 }
 

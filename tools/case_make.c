@@ -72,7 +72,7 @@ static void add_tensor(struct maker *m, pl_dtype dtype, pl_shape shape, bool is_
     }
     if (is_output)
         m->c->output = m->c->n_args;
-    else
+    else if (!m->spec->has_no_values)
         pl_host_fill_random(&a->host, &m->rng);
     m->c->n_args++;
 }

@@ -218,6 +218,11 @@ enum {
     PL_STRICT_NOTES = 2       /* assembler notes that mean slow code are errors */
 };
 
+/* Nanoseconds of each stage of one call; 0 where a stage did not run (a hit runs only the launch). */
+typedef struct pl_stage_ns {
+    uint64_t trace, check, plan, emit, assemble, load, launch;
+} pl_stage_ns;
+
 /* `{0}` with struct_size set means: all defaults. */
 typedef struct pl_launch_options {
     size_t struct_size;
@@ -228,15 +233,41 @@ typedef struct pl_launch_options {
     uint32_t flags;     /* PL_ASSEMBLE_ISOLATED, PL_STRICT_NOTES */
     uint64_t workspace; /* device address, for kernels that ask for one; 0: none */
     size_t workspace_bytes;
-    pl_report *report; /* receives all diagnostics; may be NULL */
-    int32_t config;    /* configuration + 1; 0: the best one */
-    const char *file;  /* the caller's place, for messages; NULL: unknown */
+    pl_report *report;   /* receives all diagnostics; may be NULL */
+    pl_stage_ns *stages; /* receives the times; may be NULL */
+    int32_t config;      /* configuration + 1; 0: the best one */
+    const char *file;    /* the caller's place, for messages; NULL: unknown */
     int32_t line;
 } pl_launch_options;
 
 PL_API PL_MUST_CHECK pl_status pl_launch(pl_context *ctx, const struct pl_kernel *kernel,
                                          pl_stream stream, const pl_arg *args, size_t n_args,
                                          const struct pl_launch_options *options, pl_error *err);
+
+typedef enum pl_text_kind { PL_TEXT_PTX, PL_TEXT_PLAN, PL_TEXT_TRACE } pl_text_kind;
+
+/* `{0}` with struct_size and arch set means: the PTX of the best configuration. */
+typedef struct pl_emit_options {
+    size_t struct_size;
+    const char *arch; /* "sm_80" … "sm_121a"; the suffix may be left out */
+    pl_text_kind kind;
+    const void *params; /* as in pl_launch_options */
+    int32_t config;     /* configuration + 1; 0: the best one */
+    bool pdl;
+    int32_t max_ptx_version; /* 80 for 8.0; 0: no limit */
+    pl_report *report;
+    pl_stage_ns *stages;
+} pl_emit_options;
+
+/*
+ * The text that pl_launch() would build for these arguments, without a driver or a device: trace, check, plan, emit.
+ * Addresses in args are looked at for their alignment only. `put` is called with pieces of the text.
+ * Errors: as pl_launch() before any driver call; then nothing is put.
+ */
+PL_API PL_MUST_CHECK pl_status pl_emit(const struct pl_kernel *kernel, const pl_arg *args,
+                                       size_t n_args, const pl_emit_options *options,
+                                       void (*put)(const char *text, size_t n_bytes, void *user),
+                                       void *user, pl_error *err);
 
 /* One built variant: immutable, shareable between threads, valid until destroyed. Takes tensors of any dims of that variant. */
 typedef struct pl_prepared pl_prepared;
