@@ -88,7 +88,7 @@ enum pl_ptx_flag { /* hazard facts, read by the emulator's checks and by the mut
     PL_PTX_F_REFUSED = 1 << 11,   /* known, parsed and gated, but refused by the emulated driver with the row's reason */
 };
 
-enum { PL_PTX_MAX_TYPES = 4 };
+enum { PL_PTX_MAX_TYPES = 5 };
 
 /* Which chips take a form. base: every sm >= sm. arch: the listed 'a' targets only (and 'f' families where family_sm != 0). */
 struct pl_ptx_gate {
@@ -99,7 +99,7 @@ struct pl_ptx_gate {
 
 struct pl_ptx_info {
     const char *id;
-    const char *mnemonic; /* opcode and fixed tokens, canonical order: "mbarrier.init" */
+    const char *mnemonic; /* opcode and fixed tokens in canonical order, with places for the rest: see ptx.def */
     const char *operands; /* operand pattern, see ptx.def */
     struct pl_ptx_gate gate;
     uint32_t flags;
@@ -107,6 +107,13 @@ struct pl_ptx_info {
     /* the matcher's view is private to jit/ptx */
 };
 extern const struct pl_ptx_info pl_ptx_infos[PL_PTX_COUNT];
+
+/* Texts and categories of the modifiers, mod.def. */
+struct pl_ptx_mod_info {
+    const char *text; /* "rn", without the dot */
+    uint8_t cat;      /* enum pl_ptx_cat */
+};
+extern const struct pl_ptx_mod_info pl_ptx_mods[PL_PTX_MOD_COUNT];
 
 /* ---- parsed module ------------------------------------------------------------------------------------------------- */
 
@@ -133,19 +140,22 @@ enum pl_ptx_operand_kind {
     PL_PTX_OP_SINK,   /* _ */
     PL_PTX_OP_PAIR,   /* d|p: two elements from first (REG or SINK each) */
     PL_PTX_OP_TENSOR, /* [map, {c…}] : elements from first: the ADDR of the map, then the VECTOR of coordinates, then optionally the VECTOR of im2col offsets */
-    PL_PTX_OP_PROTO,  /* .calltargets or .callprototype: proto */
+    PL_PTX_OP_PROTO,  /* .branchtargets, .calltargets or .callprototype: index in first */
+    PL_PTX_OP_RANGE,  /* {reg, reg + 1, …}: n registers; only the emitter makes it, the parser gives a VECTOR */
+    PL_PTX_OP_TEXT,   /* modifiers of a refused form as written, ".s32.s32": first is an index into texts */
 };
 
 struct pl_ptx_operand {
     uint8_t kind;       /* enum pl_ptx_operand_kind */
     bool is_negated;    /* !p */
-    bool is_float;      /* IMM: written as a float */
-    uint8_t sub;        /* SREG: dimension; register element .x .y .z .w + 1 */
+    bool is_float;      /* IMM: a float */
+    uint8_t sub;        /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm */
     uint16_t n;         /* VECTOR, PAIR, TENSOR: elements */
     uint16_t sreg;      /* enum pl_ptx_sreg */
     uint32_t reg;       /* register index + 1 in the function, 0 = none */
     uint32_t var;       /* variable index + 1 in the module, 0 = none */
-    uint32_t first;     /* pool index of the first element; LABEL: instruction index; FUNC: function index; PROTO: index */
+    uint32_t first;     /* pool index of the first element; LABEL: instruction index (one past the last: the end of the
+                           function); FUNC: function index; PROTO: index; TEXT: index into texts */
     int64_t offset;     /* bytes, for VAR and ADDR */
     uint64_t imm;       /* IMM: value; 128-bit immediates do not exist */
 };
@@ -156,6 +166,7 @@ struct pl_ptx_ins {
     uint8_t n_operands;
     uint8_t types[PL_PTX_MAX_TYPES]; /* enum pl_ptx_type, in text order; vector width is a modifier (V2, V4, V8) */
     uint8_t mods[PL_PTX_CAT_COUNT];  /* enum pl_ptx_mod, PL_PTX_MOD_NONE where absent */
+    uint16_t shape_n;                /* N of a wgmma shape m64nNkK, else 0 */
     uint32_t guard;                  /* predicate register index + 1, 0 = unconditional */
     bool guard_is_negated;
     uint32_t operands; /* pool index of the first; the others follow */
@@ -226,6 +237,7 @@ struct pl_ptx_module {
     PL_VEC(struct pl_ptx_ins) ins;
     PL_VEC(struct pl_ptx_operand) pool;
     PL_VEC(struct pl_ptx_proto) protos;
+    PL_VEC(const char *) texts;
 };
 
 struct pl_ptx_error {
@@ -245,5 +257,13 @@ enum pl_ptx_sreg {
 #undef SREG
     PL_PTX_SREG_COUNT
 };
+
+struct pl_ptx_sreg_info {
+    const char *text; /* "%tid" */
+    uint8_t type;     /* enum pl_ptx_type */
+    uint8_t n_dims;   /* 0: scalar, else read as .x .y .z */
+    struct pl_ptx_gate gate;
+};
+extern const struct pl_ptx_sreg_info pl_ptx_sregs[PL_PTX_SREG_COUNT];
 
 #endif
