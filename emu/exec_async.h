@@ -4,19 +4,22 @@
 #include "emu/exec.h"
 
 /* exec_mbar.c: PTX ISA, mbarrier */
-pl_emu_exec_fn pl_emu_exec_mbar_init, pl_emu_exec_mbar_inval, pl_emu_exec_mbar_tx, pl_emu_exec_mbar_arrive,
-    pl_emu_exec_mbar_wait, pl_emu_exec_mbar_pending_count;
+pl_emu_exec_fn pl_emu_exec_mbar_init, pl_emu_exec_mbar_inval, pl_emu_exec_mbar_tx,
+    pl_emu_exec_mbar_arrive, pl_emu_exec_mbar_wait, pl_emu_exec_mbar_pending_count;
 /* exec_cp.c: PTX ISA, cp.async; st.async, red.async, st.bulk */
-pl_emu_exec_fn pl_emu_exec_cp_async, pl_emu_exec_cp_commit, pl_emu_exec_cp_wait, pl_emu_exec_cp_mbar_arrive,
-    pl_emu_exec_st_async, pl_emu_exec_st_async_global, pl_emu_exec_st_bulk;
+pl_emu_exec_fn pl_emu_exec_cp_async, pl_emu_exec_cp_commit, pl_emu_exec_cp_wait,
+    pl_emu_exec_cp_mbar_arrive, pl_emu_exec_st_async, pl_emu_exec_st_async_global,
+    pl_emu_exec_st_bulk;
 /* exec_tma.c: PTX ISA, cp.async.bulk, cp.reduce.async.bulk, cp.async.bulk.tensor */
-pl_emu_exec_fn pl_emu_exec_bulk_load, pl_emu_exec_bulk_peer, pl_emu_exec_bulk_store, pl_emu_exec_bulk_prefetch,
-    pl_emu_exec_bulk_commit, pl_emu_exec_bulk_wait, pl_emu_exec_tensor_load, pl_emu_exec_tensor_store,
-    pl_emu_exec_tensor_prefetch;
+pl_emu_exec_fn pl_emu_exec_bulk_load, pl_emu_exec_bulk_peer, pl_emu_exec_bulk_store,
+    pl_emu_exec_bulk_prefetch, pl_emu_exec_bulk_commit, pl_emu_exec_bulk_wait,
+    pl_emu_exec_tensor_load, pl_emu_exec_tensor_store, pl_emu_exec_tensor_prefetch;
 /* exec_tmap.c: PTX ISA, tensormap.replace, tensormap.cp_fenceproxy, prefetch.tensormap */
-pl_emu_exec_fn pl_emu_exec_tmap_replace, pl_emu_exec_tmap_cp_fenceproxy, pl_emu_exec_tmap_prefetch, pl_emu_exec_tmap_acquire;
+pl_emu_exec_fn pl_emu_exec_tmap_replace, pl_emu_exec_tmap_cp_fenceproxy, pl_emu_exec_tmap_prefetch,
+    pl_emu_exec_tmap_acquire;
 /* exec_cluster.c: PTX ISA, mapa, getctarank, barrier.cluster, griddepcontrol, setmaxnreg, clusterlaunchcontrol; fences */
-pl_emu_exec_fn pl_emu_exec_mapa, pl_emu_exec_getctarank, pl_emu_exec_cluster_arrive, pl_emu_exec_cluster_wait,
-    pl_emu_exec_griddepcontrol, pl_emu_exec_setmaxnreg, pl_emu_exec_clc_try_cancel, pl_emu_exec_clc_is_canceled,
-    pl_emu_exec_clc_first_ctaid, pl_emu_exec_fence_proxy_async, pl_emu_exec_fence_mbarrier_init, pl_emu_exec_fence_order;
+pl_emu_exec_fn pl_emu_exec_mapa, pl_emu_exec_getctarank, pl_emu_exec_cluster_arrive,
+    pl_emu_exec_cluster_wait, pl_emu_exec_griddepcontrol, pl_emu_exec_setmaxnreg,
+    pl_emu_exec_clc_try_cancel, pl_emu_exec_clc_is_canceled, pl_emu_exec_clc_first_ctaid,
+    pl_emu_exec_fence_proxy_async, pl_emu_exec_fence_mbarrier_init, pl_emu_exec_fence_order;
 #endif

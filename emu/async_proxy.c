@@ -1,0 +1,257 @@
+/*
+ * Shared memory as two proxies see it.
+ *
+ * A generic write becomes visible to the async proxy when the thread that made it executes fence.proxy.async. Each 4 bytes
+ * of shared memory remember their last generic writer and how many such fences it had executed by then; an async read or
+ * write of bytes whose writer has executed none since is a fault. The order between that fence and the copy (a barrier) is
+ * the business of the race check. Sub-word writes of several threads keep the last writer only.
+ *
+ * What is in flight is compared with every generic access: touching bytes that a copy still reads or writes is a fault
+ * whenever the policy lets it be seen.
+ *
+ * Source: PTX ISA, Memory Consistency Model: Proxies; Async proxy; membar / fence (fence.proxy.async)
+ */
+#include "emu/async_state.h"
+
+#include "base/debug.h"
+
+#include <stdio.h>
+
+enum { THREAD_BITS = 15, LINE_BITS = 17 };
+
+/* ---- operands ---------------------------------------------------------------------------------------------------------- */
+
+bool pl_async_place_at(struct pl_emu_warp *w, uint32_t lane, uint32_t address, uint32_t n_bytes,
+                       uint32_t align_bytes, const char *what, struct pl_async_place *out)
+{
+    out->cta = pl_emu_shared_cta(w->cta->cluster, address);
+    if (out->cta == NULL || !pl_emu_shared_in(out->cta, address, n_bytes)) {
+        pl_emu_fault_shared(w, lane, address, n_bytes, what);
+        return false;
+    }
+    if (address % align_bytes != 0) {
+        pl_emu_fault_misaligned(w, lane, address, align_bytes, what);
+        return false;
+    }
+    out->offset_bytes = pl_emu_shared_offset(address);
+    return true;
+}
+
+bool pl_async_shared_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                             const struct pl_emu_arg *a, uint32_t lane, uint32_t *address)
+{
+    uint64_t v = pl_emu_address(w, a, lane);
+    if (pl_emu_mod(ins, PL_PTX_CAT_SPACE) == PL_PTX_MOD_NONE && v >> 32 != 0) {
+        if (v - PL_EMU_SHARED_WINDOW > UINT32_MAX) {
+            pl_d_async_not_shared(pl_emu_faults(w, lane), pl_emu_where(w), v);
+            return false;
+        }
+        v -= PL_EMU_SHARED_WINDOW;
+    }
+    *address = (uint32_t)v;
+    return true;
+}
+
+/* ---- generic writes -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t record_thread(uint64_t record)
+{
+    return (uint32_t)record & ((1u << THREAD_BITS) - 1);
+}
+static uint32_t record_line(uint64_t record) { return (uint32_t)record >> THREAD_BITS; }
+static uint32_t record_epoch(uint64_t record) { return (uint32_t)(record >> 32); }
+
+void pl_async_note_generic(struct pl_emu_cta *cta, uint32_t offset_bytes, uint32_t n_bytes,
+                           uint32_t thread, uint32_t line)
+{
+    struct pl_async_cta *c = cta->async;
+    if (c == NULL || c->writes == NULL)
+        return;
+    uint32_t most = (1u << LINE_BITS) - 1;
+    uint64_t epoch = (uint64_t)cta->cluster->async->epochs[thread] + 1;
+    uint64_t record = epoch << 32 | (line < most ? line : most) << THREAD_BITS | thread;
+    for (uint32_t i = offset_bytes / 4; i <= (offset_bytes + n_bytes - 1) / 4; i++)
+        c->writes[i] = record;
+}
+
+void pl_async_note_written(struct pl_async_range r)
+{
+    struct pl_async_cta *c = r.cta->async;
+    if (c == NULL || c->writes == NULL)
+        return;
+    for (uint32_t i = r.first / 4; i < (r.end + 3) / 4; i++)
+        c->writes[i] = 0;
+}
+
+void pl_async_fence_proxy(struct pl_emu_warp *w)
+{
+    struct pl_emu_async *a = w->cta->cluster->async;
+    if (a->epochs == NULL)
+        return;
+    PL_EMU_FOR_LANES(lane, w->mask)
+    a->epochs[pl_async_thread(w, lane)]++;
+    a->epochs[pl_async_any_thread(w->cta)]++;
+}
+
+void pl_async_fence_init(struct pl_emu_warp *w)
+{
+    struct pl_emu_async *a = w->cta->cluster->async;
+    if (a->bar_epochs == NULL)
+        return;
+    PL_EMU_FOR_LANES(lane, w->mask)
+    a->bar_epochs[pl_async_thread(w, lane)]++;
+}
+
+/* The record of a generic write of the range that no fence has published, or 0. */
+static uint64_t find_unfenced(const struct pl_async_range *r)
+{
+    const struct pl_async_cta *c = r->cta->async;
+    const struct pl_emu_async *a = r->cta->cluster->async;
+    if (c == NULL || c->writes == NULL)
+        return 0;
+    for (uint32_t i = r->first / 4; i < (r->end + 3) / 4; i++)
+        if (c->writes[i] != 0 &&
+            a->epochs[record_thread(c->writes[i])] + 1 == record_epoch(c->writes[i]))
+            return c->writes[i];
+    return 0;
+}
+
+static void name_thread(uint64_t record, char *text, size_t n_bytes)
+{
+    uint32_t rank = record_thread(record) / (PL_ASYNC_THREADS_A_CTA + 1),
+             tid = record_thread(record) % (PL_ASYNC_THREADS_A_CTA + 1);
+    if (tid == PL_ASYNC_ANY_THREAD)
+        snprintf(text, n_bytes, "an asynchronous store to CTA %u", rank);
+    else
+        snprintf(text, n_bytes, "thread %u of CTA %u", tid, rank);
+}
+
+/* ---- what is in flight --------------------------------------------------------------------------------------------------- */
+
+static bool overlaps(const struct pl_async_range *r, const struct pl_async_range *s)
+{
+    return r->cta != NULL && r->cta == s->cta && r->first < s->end && s->first < r->end;
+}
+
+static bool cp_overlaps(const struct pl_async_op *op, const struct pl_async_range *r)
+{
+    PL_EMU_FOR_LANES(lane, op->lanes)
+    {
+        struct pl_async_place to = op->u.cp.to[lane];
+        if (overlaps(&(struct pl_async_range){to.cta, to.offset_bytes,
+                                              to.offset_bytes + op->u.cp.n_bytes},
+                     r))
+            return true;
+    }
+    return false;
+}
+
+static bool is_being_written(const struct pl_async_op *op, const struct pl_async_range *r)
+{
+    return op->kind == &pl_async_cp ? cp_overlaps(op, r)
+                                    : !op->reduce.is_on && overlaps(&op->target, r);
+}
+
+static bool is_being_read(const struct pl_async_op *op, const struct pl_async_range *r)
+{
+    return op->stage == PL_ASYNC_ISSUED && overlaps(&op->source, r);
+}
+
+/* The operation in flight that conflicts with an access to r, or NULL. */
+static struct pl_async_op *find_conflict(const struct pl_emu_async *a,
+                                         const struct pl_async_range *r, bool is_write)
+{
+    for (struct pl_async_op *op = a->first; op != NULL; op = op->next)
+        if (is_being_written(op, r) || (is_write && is_being_read(op, r)))
+            return op;
+    return NULL;
+}
+
+static uint32_t shared_address(const struct pl_async_range *r)
+{
+    return (r->cta->rank << PL_EMU_RANK_SHIFT) + r->first + PL_EMU_SHARED_BASE;
+}
+
+static enum pl_emu_status check_range(const struct pl_async_op *op, const struct pl_async_range *r,
+                                      bool is_write)
+{
+    struct pl_emu_async *a = op->w->cta->cluster->async;
+    uint64_t unfenced = op->is_generic_proxy ? 0 : find_unfenced(r);
+    if (unfenced != 0) {
+        char who[64];
+        name_thread(unfenced, who, sizeof who);
+        pl_d_proxy_unfenced(pl_async_faults(op), pl_async_where(op), op->kind->name,
+                            is_write ? "writes" : "reads", shared_address(r), who,
+                            record_line(unfenced));
+        return PL_EMU_FAULT;
+    }
+    const struct pl_async_op *other = find_conflict(a, r, is_write);
+    if (other == NULL || (op->reduce.is_on && other->reduce.is_on))
+        return PL_EMU_NEXT;
+    pl_d_async_overlap(pl_async_faults(op), pl_async_where(op), op->kind->name,
+                       is_write ? "writes" : "reads", shared_address(r), other->kind->name,
+                       other->line);
+    return PL_EMU_FAULT;
+}
+
+enum pl_emu_status pl_async_check_source(const struct pl_async_op *op)
+{
+    const struct pl_async_range *r = &op->source;
+    if (r->cta == NULL)
+        return PL_EMU_NEXT;
+    bool is_masked = op->kind == &pl_async_bulk_store && op->u.bulk.byte_mask != 0xffff;
+    if (!is_masked && !pl_emu_shared_is_written(r->cta, r->first, r->end - r->first))
+        return (enum pl_emu_status)pl_emu_fault_unwritten(op->w, (uint32_t)__builtin_ctz(op->lanes),
+                                                          shared_address(r), r->end - r->first,
+                                                          op->kind->name);
+    return check_range(op, r, false);
+}
+
+enum pl_emu_status pl_async_check_target(const struct pl_async_op *op)
+{
+    return op->target.cta == NULL ? PL_EMU_NEXT : check_range(op, &op->target, true);
+}
+
+/* ---- generic accesses, from the executors of loads and stores -------------------------------------------------------------- */
+
+static const struct pl_async_bar *find_bar(const struct pl_async_cta *c, uint32_t first,
+                                           uint32_t end)
+{
+    if (first >= c->bars_end || end <= c->bars_first)
+        return NULL;
+    for (uint32_t i = 0; i < c->n_bars; i++)
+        if (c->bars[i].is_live && first < c->bars[i].offset_bytes + PL_MBAR_N_BYTES &&
+            c->bars[i].offset_bytes < end)
+            return &c->bars[i];
+    return NULL;
+}
+
+enum pl_emu_status pl_emu_async_on_shared(struct pl_emu_warp *w, struct pl_emu_cta *cta,
+                                          uint32_t lane, uint32_t address, uint32_t n_bytes,
+                                          bool is_write)
+{
+    const struct pl_async_cta *c = cta->async;
+    if (c == NULL)
+        return PL_EMU_NEXT;
+    uint32_t offset = pl_emu_shared_offset(address);
+    const struct pl_async_bar *bar = find_bar(c, offset, offset + n_bytes);
+    if (bar != NULL) {
+        pl_d_mbar_touched(pl_emu_faults(w, lane), pl_emu_where(w),
+                          is_write ? "store to" : "load from", address, bar->init_line);
+        return PL_EMU_FAULT;
+    }
+    const struct pl_emu_async *a = w->cta->cluster->async;
+    if (a->n_pending != 0) {
+        struct pl_async_range r = {cta, offset, offset + n_bytes};
+        const struct pl_async_op *op = find_conflict(a, &r, is_write);
+        if (op != NULL) {
+            pl_d_async_touched(pl_emu_faults(w, lane), pl_emu_where(w),
+                               is_write ? "store to" : "load from", address, op->kind->name,
+                               op->line, is_being_written(op, &r) ? "write" : "read");
+            return PL_EMU_FAULT;
+        }
+    }
+    if (is_write)
+        pl_async_note_generic(cta, offset, n_bytes, pl_async_thread(w, lane), w->pc->line);
+    return PL_EMU_NEXT;
+}

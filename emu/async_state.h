@@ -1,0 +1,249 @@
+#ifndef PL_EMU_ASYNC_STATE_H
+#define PL_EMU_ASYNC_STATE_H
+/*
+ * Inside the asynchronous family (emu/async_*.c and its executors): the queue of a cluster, what is known of each CTA's
+ * shared memory, what each thread has outstanding.
+ *
+ * An operation is submitted by an executor and *finished* later, by a policy: eager finishes it at once; late only when a wait
+ * of its issuer needs it or when every group of the cluster sleeps; random finishes any at any round. An operation with a
+ * source in shared memory has two steps, *read* (its source is free again) and *write*, so that wait_group.read differs
+ * from wait_group. Data moves at those moments, not at issue: a program that does not wait sees old or mixed data.
+ *
+ * A multicast is one operation a destination CTA; a copy of many lanes of one cp.async instruction is one operation.
+ */
+#include "emu/async.h"
+#include "emu/async_box.h"
+#include "emu/async_mbar.h"
+#include "emu/launch.h"
+#include "emu/machine.h"
+
+enum { PL_ASYNC_THREADS_A_CTA = 1024, PL_ASYNC_ANY_THREAD = PL_ASYNC_THREADS_A_CTA };
+
+/* A place in shared memory: offset relative to cta->shared.data. */
+struct pl_async_place {
+    struct pl_emu_cta *cta;
+    uint32_t offset_bytes;
+};
+
+struct pl_async_range {
+    struct pl_emu_cta *cta; /* NULL: none */
+    uint32_t first, end;    /* bytes [first, end) of its shared memory */
+};
+
+enum pl_async_stage { PL_ASYNC_ISSUED, PL_ASYNC_HAS_READ };
+
+enum pl_async_owner {                       /* how the issuer learns of the end */
+                      PL_ASYNC_BY_BARRIER,  /* complete-tx on a barrier */
+                      PL_ASYNC_BY_BULK,     /* cp.async.bulk.wait_group of the issuing thread */
+                      PL_ASYNC_BY_CP_ASYNC, /* cp.async.wait_group of the issuing thread */
+                      PL_ASYNC_BY_NOBODY, /* st.async and red.async to global memory: at the end of the CTA */
+};
+
+struct pl_async_op;
+struct pl_async_kind {
+    const char *name; /* for reports */
+    /* Take the source out of shared memory into op->held; NULL where no step of its own is visible. */
+    enum pl_emu_status (*read)(struct pl_async_op *op);
+    enum pl_emu_status (*write)(struct pl_async_op *op);
+};
+
+struct pl_async_reduce { /* of a reducing copy or red.async; is_on false: plain */
+    bool is_on;
+    uint8_t op;   /* enum pl_ptx_mod of category ATOM */
+    uint8_t type; /* enum pl_ptx_type */
+    bool is_ftz;
+};
+
+struct pl_async_op {
+    struct pl_async_op *next, *prev; /* in the order of issue */
+    const struct pl_async_kind *kind;
+    struct pl_emu_warp *w;       /* issuer */
+    const struct pl_emu_ins *pc; /* the instruction that issued it */
+    uint32_t lanes;              /* one bit, but for cp.async */
+    uint32_t line;
+    uint64_t serial;
+    uint8_t stage, owner;
+    uint32_t group; /* BULK, CP_ASYNC: number of the issuer's group */
+    bool is_generic_proxy;
+    struct pl_async_range source, target; /* in shared memory, where it has them */
+    bool has_signal;
+    struct pl_async_place signal;
+    uint32_t signal_bytes;
+    uint8_t *held; /* what was read; held_cap bytes */
+    uint32_t held_cap;
+    struct pl_async_reduce reduce;
+    union {
+        struct {
+            uint8_t *global; /* host memory */
+            uint32_t n_bytes;
+            uint16_t byte_mask; /* .cp_mask */
+        } bulk;
+        struct {
+            struct pl_tensormap map;
+            uint8_t mode; /* enum pl_box_mode */
+            bool is_load;
+            int32_t coords[5];
+            uint16_t offsets[3];
+        } tensor;
+        struct {
+            uint8_t n_bytes; /* a lane */
+            uint8_t n_copied[PL_EMU_LANES];
+            struct pl_async_place to[PL_EMU_LANES];
+            const uint8_t *from[PL_EMU_LANES];
+        } cp;
+        struct {
+            uint8_t n_bytes;
+            uint8_t value[16];
+            uint8_t *global; /* st.async to global memory */
+        } store;
+    } u;
+};
+
+/* What is known of one mbarrier object. */
+struct pl_async_bar {
+    uint32_t offset_bytes;
+    bool is_live;
+    uint32_t init_line;
+    uint32_t init_thread,
+        init_epoch; /* published by fence.mbarrier_init or fence.proxy.async once the epoch has moved */
+    uint32_t last_line; /* of the last arrive, expect-tx or completion */
+    uint64_t n_phases;  /* completed */
+};
+
+struct pl_async_cta {
+    struct pl_async_bar *bars;
+    uint32_t n_bars, cap_bars, n_live_bars;
+    uint32_t bars_first, bars_end; /* bytes that hold live barriers lie in [first, end) */
+    /* Generic writes not yet published to the async proxy, a word each 4 bytes: epoch << 32 | line << 15 | thread; 0: none. */
+    uint64_t *writes;
+    uint32_t
+        n_pool_regs; /* setmaxnreg: registers free a thread, summed over warps; see exec_cluster.c */
+    bool has_pool;
+    void *tmem; /* emu/exec_tcgen05*.c */
+};
+
+struct pl_async_warp {
+    uint32_t cp_group[PL_EMU_LANES]; /* number of the open group */
+    uint32_t bulk_group[PL_EMU_LANES];
+    uint32_t bulk_free
+        [PL_EMU_LANES];  /* groups below this had their sources waited for (.read or full) */
+    uint32_t has_source; /* lanes that issued bulk copies from shared memory since that wait */
+    uint32_t has_bulk_in_group; /* lanes with a copy in the open bulk group */
+    uint32_t cluster_arrived;   /* lanes that arrived in the current phase of the cluster barrier */
+    uint32_t cluster_owed;      /* lanes that arrived and have not waited */
+    uint32_t n_regs;            /* setmaxnreg */
+    uint64_t timed_out_at
+        [PL_EMU_LANES]; /* a group's last time-out of try_wait: async->n_changes + 1 then */
+};
+
+struct pl_emu_async {
+    struct pl_emu_cluster *cl;
+    enum pl_emu_policy policy;
+    bool is_checking;
+    bool has_proxy; /* the program uses the async proxy on shared memory */
+    struct pl_async_op *first, *last, *unused;
+    uint32_t n_pending;
+    uint64_t n_issued;
+    uint64_t n_changes; /* completions and barrier updates: progress */
+    uint32_t n_idle;    /* turns since something completed, while something is pending */
+    uint32_t *
+        epochs; /* a thread of the cluster and one for any of a CTA: fences for the async proxy executed, from 1 */
+    uint32_t *bar_epochs;       /* the same for fence.mbarrier_init */
+    uint32_t n_cluster_arrived; /* barrier.cluster */
+    uint64_t cluster_phase;
+    uint32_t n_cluster_live;   /* threads */
+    struct pl_async_map *maps; /* tensor maps seen, emu/async_tensor.c */
+};
+
+/* ---- state, made on first use; NULL when there is no memory (a fault was raised) ------------------------------------- */
+
+struct pl_async_cta *pl_async_cta_of(struct pl_emu_cta *cta);
+struct pl_async_warp *pl_async_warp_of(struct pl_emu_warp *w);
+static inline uint32_t pl_async_thread(const struct pl_emu_warp *w, uint32_t lane)
+{
+    return w->cta->rank * (PL_ASYNC_THREADS_A_CTA + 1) + w->index * PL_EMU_LANES + lane;
+}
+static inline uint32_t pl_async_any_thread(const struct pl_emu_cta *cta)
+{
+    return cta->rank * (PL_ASYNC_THREADS_A_CTA + 1) + PL_ASYNC_ANY_THREAD;
+}
+
+/* ---- the queue: async_queue.c ------------------------------------------------------------------------------------------ */
+
+struct pl_async_op *pl_async_new(struct pl_emu_warp *w, uint32_t lanes,
+                                 const struct pl_async_kind *kind);
+/* Check source and target against what is in flight and unfenced, then queue or, eagerly, finish. */
+enum pl_emu_status pl_async_submit(struct pl_async_op *op);
+enum pl_emu_status pl_async_read(struct pl_async_op *op);     /* at least the first step */
+enum pl_emu_status pl_async_finish(struct pl_async_op *op);   /* all of it; op is free afterwards */
+bool pl_async_hold(struct pl_async_op *op, uint32_t n_bytes); /* room in op->held; false: fault */
+/* Finish (or, is_read, read) the operations of one lane's groups below `end`. */
+enum pl_emu_status pl_async_wait_groups(struct pl_emu_warp *w, uint32_t lane,
+                                        enum pl_async_owner owner, uint32_t end, bool is_read);
+/* Finish operations that signal this barrier: a busy poll of it found nothing for long. */
+enum pl_emu_status pl_async_poke(struct pl_emu_cluster *cl, struct pl_async_place bar);
+enum pl_emu_status pl_async_no_memory(struct pl_emu_warp *w);
+/* End with false the try_waits of this warp that sleep, unless they had their share; true: one was woken (exec_mbar.c). */
+bool pl_async_time_out(struct pl_emu_warp *w);
+
+struct pl_where pl_async_where(const struct pl_async_op *op);
+struct pl_diags *pl_async_faults(const struct pl_async_op *op);
+
+/* ---- shared memory under two proxies: async_proxy.c -------------------------------------------------------------------- */
+
+/* Operand → place: rank, bounds and alignment; false: a fault was raised. */
+bool pl_async_place_at(struct pl_emu_warp *w, uint32_t lane, uint32_t address, uint32_t n_bytes,
+                       uint32_t align_bytes, const char *what, struct pl_async_place *out);
+/* The 32-bit shared address of an operand of an instruction that may leave out the space (then it is generic). */
+bool pl_async_shared_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                             const struct pl_emu_arg *a, uint32_t lane, uint32_t *address);
+static inline uint8_t *pl_async_data(struct pl_async_place p)
+{
+    return p.cta->shared.data + p.offset_bytes;
+}
+
+enum pl_emu_status pl_async_check_source(
+    const struct pl_async_op *op); /* fenced, written, not being written */
+enum pl_emu_status pl_async_check_target(
+    const struct pl_async_op *op); /* fenced, not in use by another */
+/* An async-proxy write has landed: older generic writes there no longer matter. */
+void pl_async_note_written(struct pl_async_range r);
+void pl_async_note_generic(struct pl_emu_cta *cta, uint32_t offset_bytes, uint32_t n_bytes,
+                           uint32_t thread, uint32_t line);
+void pl_async_fence_proxy(
+    struct pl_emu_warp *w); /* the lanes of w->mask publish their writes of shared memory */
+void pl_async_fence_init(struct pl_emu_warp *w);
+
+/* ---- mbarrier objects in shared memory: async_bar.c -------------------------------------------------------------------- */
+
+/* The live barrier at a place, or NULL: a fault was raised. */
+struct pl_async_bar *pl_async_bar_at(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
+                                     const char *what);
+struct pl_async_bar *pl_async_bar_find(struct pl_async_place p);
+struct pl_mbar pl_async_bar_get(struct pl_async_place p);
+void pl_async_bar_set(struct pl_async_place p, const struct pl_mbar *b);
+/* An async operation is to signal it: it must be live and its init published. */
+bool pl_async_bar_check_signal(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p);
+enum pl_emu_status pl_async_signal_tx(struct pl_async_op *op);
+enum pl_emu_status pl_async_signal_arrive(struct pl_async_op *op, uint32_t n_arrivals);
+enum pl_emu_status pl_async_bar_error(struct pl_diags *ds, struct pl_where where,
+                                      struct pl_async_place p, enum pl_mbar_error e,
+                                      const struct pl_mbar *b);
+void pl_async_bar_describe(struct pl_async_place p, char *text, size_t n_bytes);
+
+/* ---- data: async_copy.c, async_tensor.c, async_reduce.c ---------------------------------------------------------------- */
+
+extern const struct pl_async_kind pl_async_bulk_load, pl_async_bulk_store, pl_async_bulk_peer,
+    pl_async_tensor_load, pl_async_tensor_store, pl_async_cp, pl_async_cp_arrive, pl_async_store,
+    pl_async_store_global;
+
+/* One element at p (device or shared memory), atomically on the host. */
+void pl_async_reduce_apply(const struct pl_async_reduce *r, uint8_t *p, const uint8_t *value);
+uint32_t pl_async_reduce_bytes(const struct pl_async_reduce *r);
+
+/* Decode the map at a generic address for this use: alignment, marker, rules, stale copies. NULL: a fault was raised. */
+const struct pl_tensormap *pl_async_map_at(struct pl_emu_warp *w, uint32_t lane, uint64_t address);
+void pl_async_map_forget(struct pl_emu_async *a,
+                         uint64_t address); /* fence.proxy.tensormap acquire */
+
+#endif
