@@ -1,0 +1,96 @@
+#!/bin/sh
+# The command's contract: exit status 0, 1, 2; names; JSON keys; .npy in and out; a PTX file through `plaunch emu`.
+set -u
+pl=$PL_BUILDDIR/plaunch
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failures=0
+check() { # description, wanted status, command...
+    what=$1 wanted=$2
+    shift 2
+    "$@" >"$tmp/out" 2>"$tmp/err"
+    got=$?
+    [ "$got" = "$wanted" ] && return 0
+    printf 'FAIL %s: exit %s, wanted %s\n' "$what" "$got" "$wanted"
+    cat "$tmp/out" "$tmp/err"
+    failures=$((failures + 1))
+}
+says() { # description, pattern: in the last output
+    grep -Eq -- "$2" "$tmp/out" "$tmp/err" && return 0
+    printf 'FAIL %s: no "%s" in\n' "$1" "$2"
+    cat "$tmp/out" "$tmp/err"
+    failures=$((failures + 1))
+}
+
+check 'help' 0 "$pl" --help
+check 'no command' 2 "$pl"
+check 'unknown command' 2 "$pl" frobnicate
+check 'doctor' 0 "$pl" doctor
+says 'doctor names the emulator' 'emulat'
+check 'doctor --json' 0 "$pl" doctor --json
+says 'doctor JSON' '"ptxas"'
+check 'kernels' 0 "$pl" kernels
+for k in copy scale add cast transpose reduce softmax rmsnorm; do says "kernels lists $k" "^$k "; done
+check 'kernels --json' 0 "$pl" kernels --json
+says 'kernels JSON lists facts' '"align16"'
+check 'run' 0 "$pl" run scale --shape 33x65 --dtype bf16
+says 'run says where' 'emulated'
+says 'run says ok' '^ok$'
+check 'run --json' 0 "$pl" run softmax --shape 5x100 --dtype f16 --arch sm_100a --json
+for key in kernel arch driver dtype shape ok max_abs_err max_rel_err ns trace check plan emit assemble load launch; do
+    says "run JSON has $key" "\"$key\""
+done
+says 'run JSON says ok' '"ok": true'
+says 'run JSON says the chip' '"arch": "sm_100a"'
+check 'unaligned' 0 "$pl" run add --shape 7x9 --dtype f16 --set base_offset=2 --set pitch=11
+check 'bad dtype' 2 "$pl" run copy --dtype f99
+check 'bad shape' 2 "$pl" run copy --shape 4xx
+check 'bad kernel' 2 "$pl" run nothing
+check 'bad key' 2 "$pl" run copy --set colour=red
+check 'pitch too short' 2 "$pl" run copy --shape 4x9 --set pitch=3
+says 'pitch names both numbers' '9'
+check 'a dtype that a kernel does not take' 1 "$pl" run softmax --shape 4x4 --dtype i32
+says 'the diagnostic has a code' 'PL60'
+check 'npy out' 0 "$pl" run copy --shape 6x7 --dtype f32 --seed 5 --out "$tmp/a.npy"
+check 'npy in' 0 "$pl" run scale --shape 6x7 --dtype f32 --in "$tmp/a.npy" --out "$tmp/b.npy"
+check 'npy in of another shape' 2 "$pl" run scale --shape 7x6 --dtype f32 --in "$tmp/a.npy"
+for arch in sm_80 sm_90a sm_100a sm_120a; do
+    check "ptx $arch" 0 "$pl" ptx transpose --shape 64x64 --dtype f16 --arch $arch -o "$tmp/t.ptx"
+    grep -q '^\.version' "$tmp/t.ptx" || { echo "FAIL ptx $arch: no .version"; failures=$((failures + 1)); }
+done
+check 'plan' 0 "$pl" ptx scale --plan
+check 'trace' 0 "$pl" ptx scale --trace
+check 'explain' 0 "$pl" explain
+code=$(sed -n 's/^\(PL[0-9]*\).*/\1/p' "$tmp/out" | head -n 1)
+check "explain $code" 0 "$pl" explain "$code"
+says 'explain has a fix' 'Fix'
+check 'explain --json' 0 "$pl" explain "$code" --json
+check 'explain of an unknown code' 1 "$pl" explain PL0001
+cat >"$tmp/twice.ptx" <<'PTX'
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u32 n)
+{
+  .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f;
+  ld.param.u64 %rd0, [x];
+  ld.param.u32 %r0, [n];
+  mov.u32 %r1, %tid.x;
+  setp.ge.u32 %p, %r1, %r0;
+  @%p ret;
+  mul.wide.u32 %rd1, %r1, 4;
+  add.u64 %rd2, %rd0, %rd1;
+  ld.global.f32 %f, [%rd2];
+  add.f32 %f, %f, %f;
+  st.global.f32 [%rd2], %f;
+  ret;
+}
+PTX
+cp "$tmp/a.npy" "$tmp/c.npy"
+check 'emu' 0 "$pl" emu "$tmp/twice.ptx" --entry twice --grid 1 --block 64 --arch sm_80 "inout:$tmp/c.npy" u32:42
+cmp -s "$tmp/a.npy" "$tmp/c.npy" && { echo 'FAIL emu: the array did not change'; failures=$((failures + 1)); }
+sed 's/%rd2, %rd0, %rd1/%rd2, %rd0, 1/' "$tmp/twice.ptx" >"$tmp/bad.ptx"
+check 'emu fault' 1 "$pl" emu "$tmp/bad.ptx" --entry twice --grid 1 --block 64 "inout:$tmp/c.npy" u32:42
+says 'the fault names the line' 'line 1[0-9]'
+check 'emu without an entry' 2 "$pl" emu "$tmp/twice.ptx" --grid 1 --block 1
+[ "$failures" = 0 ]
