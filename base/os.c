@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,30 @@ unsigned pl_os_n_cpus(void)
 }
 
 const char *pl_os_getenv(const char *name) { return secure_getenv(name); }
+
+enum { MARK_BYTES = 4096 };
+
+const uint32_t *pl_os_fork_mark_create(void)
+{
+#ifdef MADV_WIPEONFORK
+    uint32_t *mark =
+        mmap(NULL, MARK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mark == MAP_FAILED)
+        return NULL;
+    if (madvise(mark, MARK_BYTES, MADV_WIPEONFORK) == 0) {
+        *mark = 1;
+        return mark;
+    }
+    munmap(mark, MARK_BYTES);
+#endif
+    return NULL;
+}
+
+void pl_os_fork_mark_destroy(const uint32_t *mark)
+{
+    if (mark != NULL)
+        munmap((void *)(uintptr_t)mark, MARK_BYTES);
+}
 
 void *pl_os_lib_open(const char *path, char *why, size_t n_bytes)
 {

@@ -10,6 +10,13 @@ uint64_t pl_os_thread_id(void);             /* never 0 */
 unsigned pl_os_n_cpus(void);                /* usable by this process; at least 1 */
 const char *pl_os_getenv(const char *name); /* NULL in a set-uid process; never on the warm path */
 
+/*
+ * A word that is 1 in this process and reads 0 in a forked child: the cheapest test for "am I still who I was". NULL where the
+ * system has none (then compare process ids). Given back with pl_os_fork_mark_destroy.
+ */
+const uint32_t *pl_os_fork_mark_create(void);
+void pl_os_fork_mark_destroy(const uint32_t *mark);
+
 /* Shared libraries, RTLD_LOCAL | RTLD_NOW. `why` (may be NULL) receives the loader's text, cut to n_bytes. */
 void *pl_os_lib_open(const char *path, char *why, size_t n_bytes);
 void *pl_os_lib_sym(void *lib, const char *name);

@@ -1,0 +1,78 @@
+#ifndef PL_RUNTIME_THREAD_H
+#define PL_RUNTIME_THREAD_H
+/*
+ * What one thread keeps in one context, so that a launch writes no cache line that another core reads: counters, encoded tensor
+ * maps, the last launches, and the mark of the variant it is using. Made on a thread's first call, handed on to a later thread
+ * when its owner ends, freed with the context.
+ */
+#include <plaunch/launch.h>
+
+#include "src/runtime/tensormap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum pl_stat {
+#define PL_STAT_ENUM_(name, text) PL_STAT_##name,
+    PL_STAT_LIST(PL_STAT_ENUM_)
+#undef PL_STAT_ENUM_
+        PL_STAT_COUNT
+};
+
+enum { PL_RECENT_COUNT = 32, PL_CACHE_LINE = 64 };
+
+struct pl_variant;
+
+struct pl_recent {
+    char entry[64]; /* "pl_scale_1f2e3d4c" */
+    uint32_t grid[3];
+    uint32_t n_threads;
+};
+
+struct pl_thread {
+    char pad_front[PL_CACHE_LINE]; /* no line of it is shared with a neighbour */
+    struct pl_thread *next;        /* all threads of the context; only ever grows */
+    atomic_bool is_taken;
+    _Atomic(const struct pl_variant *) in_use; /* the evictor leaves it alone; NULL between calls */
+    _Atomic uint64_t counts[PL_STAT_COUNT];    /* written by the owner only */
+    _Atomic uint32_t n_recent; /* launches so far; the last PL_RECENT_COUNT are kept */
+    struct pl_recent recent[PL_RECENT_COUNT];
+    struct pl_tmap_cache maps;
+    char pad_back[PL_CACHE_LINE];
+};
+
+struct pl_threads {
+    pthread_key_t key;
+    _Atomic(struct pl_thread *) all;
+    const struct pl_alloc_hooks *hooks;
+};
+
+PL_MUST_CHECK bool pl_threads_init(struct pl_threads *ts, const struct pl_alloc_hooks *hooks);
+void pl_threads_fini(struct pl_threads *ts);
+
+/* This thread's block; NULL when there is no memory for a first one. No lock. */
+struct pl_thread *pl_thread_get(struct pl_threads *ts);
+
+static inline void pl_thread_count(struct pl_thread *t, enum pl_stat what, uint64_t n)
+{
+    uint64_t old = atomic_load_explicit(&t->counts[what], memory_order_relaxed);
+    atomic_store_explicit(&t->counts[what], old + n, memory_order_relaxed);
+}
+
+/* Sum over all threads, ended ones too. */
+uint64_t pl_threads_sum(const struct pl_threads *ts, enum pl_stat what);
+
+/* True when some thread is between finding `v` and handing it to the driver. */
+bool pl_threads_use(const struct pl_threads *ts, const struct pl_variant *v);
+
+/*
+ * What this thread of the process is inside of, whatever the context: a kernel's functions run while it builds (which must
+ * not launch), or a host function that the driver runs (where CUDA calls are not allowed). NULL, false outside.
+ */
+struct pl_inside {
+    const char *building; /* kernel name */
+    bool is_callback;
+};
+struct pl_inside *pl_inside_get(void);
+
+#endif
