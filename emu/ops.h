@@ -64,7 +64,7 @@ bool pl_emu_op_select(const struct pl_ptx_module *m, const struct pl_ptx_func *f
                       const struct pl_ptx_ins *ins, struct pl_emu_op *out);
 
 /* ISA levels of the kernels, lowest first. */
-enum pl_emu_isa { PL_EMU_ISA_BASE, PL_EMU_ISA_AVX2, PL_EMU_ISA_AVX512, PL_EMU_ISA_COUNT };
+enum pl_emu_isa { PL_EMU_ISA_BASE, PL_EMU_ISA_AVX2, PL_EMU_ISA_COUNT };
 
 /* Find the best level of this host, at most `most`; returns the level chosen. Idempotent; call before any select.
  * Tests call it again to compare levels; not while another thread selects. */
