@@ -28,11 +28,11 @@ enum { PL_EMU_OP_MAX_SRC = 5 };
 
 /* What a kernel gets beside its three common sources. */
 struct pl_emu_opx {
-    void *d2;       /* q of `p|q`, p of lop3's `d|p`; a scratch array where the text has none or `_` */
-    const void *e;  /* fourth source */
-    const void *f;  /* fifth source */
-    uint32_t *cc;   /* CC.CF of the warp, bit i is lane i; read and written only if op.uses_cc */
-    uint64_t imm;   /* op.imm */
+    void *d2; /* q of `p|q`, p of lop3's `d|p`; a scratch array where the text has none or `_` */
+    const void *e; /* fourth source */
+    const void *f; /* fifth source */
+    uint32_t *cc;  /* CC.CF of the warp, bit i is lane i; read and written only if op.uses_cc */
+    uint64_t imm;  /* op.imm */
 };
 
 typedef void pl_emu_op_fn(void *d, const void *a, const void *b, const void *c, uint32_t mask,
@@ -43,8 +43,8 @@ struct pl_emu_op {
     pl_emu_op_fn *masked; /* bit i of mask: lane i is active */
     uint64_t imm;         /* modes, packed for the kernel: copy to opx.imm */
     uint8_t n_src;
-    uint8_t d_bits;  /* container of the destination: 1, 16, 32, 64, 128 */
-    uint8_t d2_bits; /* container of the second destination; 0: none */
+    uint8_t d_bits;                      /* container of the destination: 1, 16, 32, 64, 128 */
+    uint8_t d2_bits;                     /* container of the second destination; 0: none */
     uint8_t src_bits[PL_EMU_OP_MAX_SRC]; /* containers the kernel reads */
     bool uses_cc;
 };

@@ -10,7 +10,10 @@
 static inline uint32_t flush_if(uint32_t u, bool is_ftz) { return is_ftz ? f32_flush(u) : u; }
 
 /* The end of every one: round to f32, flush if asked, NaN canonical. */
-static inline uint32_t finish(double v, bool is_ftz) { return f32_canonical(flush_if(f32_bits((float)v), is_ftz)); }
+static inline uint32_t finish(double v, bool is_ftz)
+{
+    return f32_canonical(flush_if(f32_bits((float)v), is_ftz));
+}
 
 /* 2^x for |x| < 1000: 2^n * e^(f ln 2), n nearest to x. The shifter leaves n in the low bits of the sum. */
 static inline double exp2_double(double x)
@@ -116,7 +119,7 @@ static inline uint32_t sin_f32(uint32_t a)
     KERNEL1(id##_f32, uint32_t, uint32_t, value(A, false))                                         \
     KERNEL1(id##_ftz_f32, uint32_t, uint32_t, value(A, true))
 
-#define V(u, ftz) ((double)f32_of(flush_if(u, ftz)))
+#define V(u, ftz)     ((double)f32_of(flush_if(u, ftz)))
 #define EX2(u, ftz)   finish(ex2(V(u, ftz)), ftz)
 #define LG2(u, ftz)   finish(lg2(V(u, ftz)), ftz)
 #define RCP(u, ftz)   finish(1.0 / V(u, ftz), ftz)
@@ -138,7 +141,8 @@ KERNEL1(tanh_approx_f32, uint32_t, uint32_t, finish(tanh_double(V(A, false)), fa
 static inline uint32_t div_approx(uint32_t a, uint32_t b, bool is_ftz)
 {
     const uint32_t u = flush_if(a, is_ftz), v = flush_if(b, is_ftz), magnitude = v & 0x7fffffffu;
-    const uint32_t r = finish((double)f32_of(u) / (double)f32_of(v), is_ftz), sign = (u ^ v) & 0x80000000u;
+    const uint32_t r = finish((double)f32_of(u) / (double)f32_of(v), is_ftz),
+                   sign = (u ^ v) & 0x80000000u;
     const bool is_large = magnitude > 0x7e800000u && magnitude < 0x7f800000u;
     const uint32_t lost = (u & 0x7fffffffu) >= 0x7f800000u ? F32_NAN : sign;
     return is_large ? lost : r;
@@ -153,7 +157,10 @@ KERNEL2(div_full_ftz_f32, uint32_t, uint32_t, uint32_t, finish(V(A, true) / V(B,
 
 #define UPPER 0xffffffff00000000u
 
-static inline uint64_t flush_f64(uint64_t u) { return (u & 0x7ff0000000000000u) == 0 ? u & 0x8000000000000000u : u; }
+static inline uint64_t flush_f64(uint64_t u)
+{
+    return (u & 0x7ff0000000000000u) == 0 ? u & 0x8000000000000000u : u;
+}
 static inline uint64_t upper(double v)
 {
     const uint64_t u = flush_f64(f64_bits(v));
@@ -170,7 +177,10 @@ KERNEL1(rsqrt_approx_f64, uint64_t, uint64_t, f64_bits(1.0 / sqrt(f64_of(A))))
 #define BF16V(u) ((double)f32_of(bf16_to_f32(u)))
 #define BF16F(u) ((double)f32_of(f32_flush(bf16_to_f32(u))))
 
-static inline uint16_t bf16_flush(uint32_t u) { return (uint16_t)((u & 0x7f80u) == 0 ? u & 0x8000u : u); }
+static inline uint16_t bf16_flush(uint32_t u)
+{
+    return (uint16_t)((u & 0x7f80u) == 0 ? u & 0x8000u : u);
+}
 
 KERNEL1(ex2_approx_f16, uint16_t, uint16_t, f64_to_half(ex2(F16V(A)), 10, 15))
 KERNEL1(tanh_approx_f16, uint16_t, uint16_t, f64_to_half(tanh_double(F16V(A)), 10, 15))

@@ -6,14 +6,18 @@
  */
 #include "emu/ops_float.h"
 
-static inline uint32_t accept_mask(unsigned accept, unsigned outcome) { return accept & outcome ? UINT32_MAX : 0; }
+static inline uint32_t accept_mask(unsigned accept, unsigned outcome)
+{
+    return accept & outcome ? UINT32_MAX : 0;
+}
 
 #define COMPARE(name, T, prepare)                                                                  \
     static uint32_t name(const void *va, const void *vb, struct pl_emu_mode m)                     \
     {                                                                                              \
         uint32_t lt = accept_mask(m.op, PL_EMU_LT), eq = accept_mask(m.op, PL_EMU_EQ);             \
         uint32_t gt = accept_mask(m.op, PL_EMU_GT), un = accept_mask(m.op, PL_EMU_UN), r = 0;      \
-        uint32_t keep = m.flags & PL_EMU_M_FTZ ? (sizeof(T) == 2 ? 0x8000u : 0x80000000u) : UINT32_MAX; \
+        uint32_t keep =                                                                            \
+            m.flags & PL_EMU_M_FTZ ? (sizeof(T) == 2 ? 0x8000u : 0x80000000u) : UINT32_MAX;        \
         (void)un, (void)keep;                                                                      \
         LANES(32)                                                                                  \
         {                                                                                          \
@@ -25,7 +29,7 @@ static inline uint32_t accept_mask(unsigned accept, unsigned outcome) { return a
         return r;                                                                                  \
     }
 
-#define INTEGER    const uint32_t outcome = A < B ? lt : A == B ? eq : gt
+#define INTEGER     const uint32_t outcome = A < B ? lt : A == B ? eq : gt
 #define FLOAT(l, r) const uint32_t outcome = (l) < (r) ? lt : (l) == (r) ? eq : (l) > (r) ? gt : un
 
 /* keep: the bits of a subnormal that stay; all of them, or for .ftz the sign */
@@ -48,17 +52,21 @@ COMPARE(compare_u32, uint32_t, INTEGER)
 COMPARE(compare_s32, int32_t, INTEGER)
 COMPARE(compare_u64, uint64_t, INTEGER)
 COMPARE(compare_s64, int64_t, INTEGER)
-COMPARE(compare_f32, uint32_t, const float p = f32_value(A, keep); const float q = f32_value(B, keep); FLOAT(p, q))
+COMPARE(compare_f32, uint32_t, const float p = f32_value(A, keep);
+        const float q = f32_value(B, keep); FLOAT(p, q))
 COMPARE(compare_f64, double, FLOAT(A, B))
-COMPARE(compare_f16, uint16_t, const float p = f16_value(A, keep); const float q = f16_value(B, keep); FLOAT(p, q))
-COMPARE(compare_bf16, uint16_t, const float p = bf16_value(A); const float q = bf16_value(B); FLOAT(p, q))
+COMPARE(compare_f16, uint16_t, const float p = f16_value(A, keep);
+        const float q = f16_value(B, keep); FLOAT(p, q))
+COMPARE(compare_bf16, uint16_t, const float p = bf16_value(A); const float q = bf16_value(B);
+        FLOAT(p, q))
 COMPARE(compare_f16_high, uint32_t, const float p = f16_value(A >> 16, keep >> 16);
         const float q = f16_value(B >> 16, keep >> 16); FLOAT(p, q))
 COMPARE(compare_f16_low, uint32_t, const float p = f16_value(A, keep >> 16);
         const float q = f16_value(B, keep >> 16); FLOAT(p, q))
-COMPARE(compare_bf16_high, uint32_t, const float p = bf16_value(A >> 16); const float q = bf16_value(B >> 16);
+COMPARE(compare_bf16_high, uint32_t, const float p = bf16_value(A >> 16);
+        const float q = bf16_value(B >> 16); FLOAT(p, q))
+COMPARE(compare_bf16_low, uint32_t, const float p = bf16_value(A); const float q = bf16_value(B);
         FLOAT(p, q))
-COMPARE(compare_bf16_low, uint32_t, const float p = bf16_value(A); const float q = bf16_value(B); FLOAT(p, q))
 
 /* PTX ISA, "Comparison and Selection Instructions: setp": p = (a cmp b) bool c, q = !(a cmp b) bool c. */
 static inline uint32_t combine(uint32_t r, const void *vc, struct pl_emu_mode m)
@@ -117,12 +125,15 @@ static inline void put_mask(void *d, uint32_t r, uint32_t mask)
 /* "set": what true is, by destination type: all ones for integers, one for floats. */
 static inline uint32_t true_value(struct pl_emu_mode m)
 {
-    static const uint32_t values[] = {[PL_EMU_TRUE_ONES] = UINT32_MAX, [PL_EMU_TRUE_F32] = 0x3f800000,
-                                      [PL_EMU_TRUE_F16] = 0x3c003c00, [PL_EMU_TRUE_BF16] = 0x3f803f80};
+    static const uint32_t values[] = {[PL_EMU_TRUE_ONES] = UINT32_MAX,
+                                      [PL_EMU_TRUE_F32] = 0x3f800000,
+                                      [PL_EMU_TRUE_F16] = 0x3c003c00,
+                                      [PL_EMU_TRUE_BF16] = 0x3f803f80};
     return values[m.to];
 }
 
-static inline void put_values(void *vd, uint32_t low, uint32_t high, uint32_t mask, struct pl_emu_mode m)
+static inline void put_values(void *vd, uint32_t low, uint32_t high, uint32_t mask,
+                              struct pl_emu_mode m)
 {
     uint32_t value = true_value(m);
     if (m.n == 16) {
@@ -197,7 +208,7 @@ SET_PAIR(bf16)
         put_mask(vd, expr, mask);                                                                  \
     }                                                                                              \
     BOTH_OF(id)
-PREDICATE(and_pred, A & *(const uint32_t *)vb)
+PREDICATE(and_pred, A &*(const uint32_t *)vb)
 PREDICATE(or_pred, A | *(const uint32_t *)vb)
 PREDICATE(xor_pred, A ^ *(const uint32_t *)vb)
 PREDICATE(not_pred, ~A)

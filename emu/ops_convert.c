@@ -92,7 +92,8 @@ static uint64_t int_to_float(uint64_t a, struct pl_emu_mode m)
     bool is_signed = m.from & PL_EMU_CVT_SIGNED;
     uint64_t v = extend(a, pl_emu_cvt_bits(m.from), is_signed);
     struct pl_num_rule rule = rule_of(m);
-    return pl_num_pack((enum pl_num_fmt)m.to, is_signed ? pl_num_of_i64((int64_t)v) : pl_num_of_u64(v), &rule);
+    return pl_num_pack((enum pl_num_fmt)m.to,
+                       is_signed ? pl_num_of_i64((int64_t)v) : pl_num_of_u64(v), &rule);
 }
 
 /* f32 and f64 keep the top of a NaN's payload between each other, quieted; every other pair gives the canonical NaN. */
@@ -108,7 +109,8 @@ static uint64_t float_to_float(uint64_t a, struct pl_emu_mode m)
     enum pl_num_fmt to = (enum pl_num_fmt)m.to, from = (enum pl_num_fmt)m.from;
     struct pl_num v = float_operand(a, m);
     struct pl_num_rule rule = rule_of(m);
-    bool is_f32_f64 = (to == PL_NUM_F32 && from == PL_NUM_F64) || (to == PL_NUM_F64 && from == PL_NUM_F32);
+    bool is_f32_f64 =
+        (to == PL_NUM_F32 && from == PL_NUM_F64) || (to == PL_NUM_F64 && from == PL_NUM_F32);
     if (v.class == PL_NUM_NAN && is_f32_f64 && !rule.is_sat)
         return nan_between_f32_and_f64(a, to == PL_NUM_F64);
     if (m.extra & PL_EMU_CVT_INTEGRAL)
@@ -164,7 +166,8 @@ static void x2_cvt(ARGS)
     for (unsigned i = 0; i < 32; i++) {
         if (!(mask >> i & 1))
             continue;
-        uint64_t a = get(va, a_log2, i), low = a & all_bits(down), high = a >> down & all_bits(down);
+        uint64_t a = get(va, a_log2, i), low = a & all_bits(down),
+                 high = a >> down & all_bits(down);
         put(vd, d_log2, i, float_to_float(high, m) << up | float_to_float(low, m));
     }
 }
@@ -189,7 +192,8 @@ static void rs2_cvt(ARGS)
     uint8_t n_bits = m.to == PL_NUM_F16 ? 13 : 16;
     for (unsigned i = 0; i < 32; i++)
         if (mask >> i & 1)
-            put(vd, 2, i, stochastic(a[i], m, r[i] >> 16, n_bits) << 16 | stochastic(b[i], m, r[i], n_bits));
+            put(vd, 2, i,
+                stochastic(a[i], m, r[i] >> 16, n_bits) << 16 | stochastic(b[i], m, r[i], n_bits));
 }
 
 static void rs4_cvt(ARGS)
@@ -218,7 +222,8 @@ static void pack_int(ARGS)
     for (unsigned i = 0; i < 32; i++) {
         if (!(mask >> i & 1))
             continue;
-        uint64_t high = saturate(extend(a[i], 32, true), true, n_bits, is_signed) & all_bits(n_bits);
+        uint64_t high =
+            saturate(extend(a[i], 32, true), true, n_bits, is_signed) & all_bits(n_bits);
         uint64_t low = saturate(extend(b[i], 32, true), true, n_bits, is_signed) & all_bits(n_bits);
         uint32_t rest = n_bits < 16 ? c[i] << (2 * n_bits) : 0;
         d[i] = rest | (uint32_t)(high << n_bits | low);

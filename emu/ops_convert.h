@@ -10,7 +10,10 @@ enum {
 };
 
 /* mode.extra: log2 of the bytes of the destination's container in bits 0-1, of the source's in bits 2-3 (1 to 3) */
-enum { PL_EMU_CVT_INTEGRAL = 0x10 /* round to an integral value: .rni .rzi .rmi .rpi of float to float */ };
+enum {
+    PL_EMU_CVT_INTEGRAL =
+        0x10 /* round to an integral value: .rni .rzi .rmi .rpi of float to float */
+};
 
 static inline unsigned pl_emu_cvt_bits(uint8_t type) { return 8u * (type & PL_EMU_CVT_BYTES); }
 

@@ -9,7 +9,8 @@ static inline uint16_t relu16(uint16_t r) { return r & 0x8000 ? 0 : r; }
 KERNEL1(cvt_f16_f32, uint16_t, uint32_t, f32_to_f16(A))
 KERNEL1(cvt_bf16_f32, uint16_t, uint32_t, f32_to_bf16(A))
 KERNEL2(cvt_f16x2_f32, uint32_t, uint32_t, uint32_t, (uint32_t)f32_to_f16(A) << 16 | f32_to_f16(B))
-KERNEL2(cvt_bf16x2_f32, uint32_t, uint32_t, uint32_t, (uint32_t)f32_to_bf16(A) << 16 | f32_to_bf16(B))
+KERNEL2(cvt_bf16x2_f32, uint32_t, uint32_t, uint32_t,
+        (uint32_t)f32_to_bf16(A) << 16 | f32_to_bf16(B))
 KERNEL2(cvt_relu_f16x2_f32, uint32_t, uint32_t, uint32_t,
         (uint32_t)relu16(f32_to_f16(A)) << 16 | relu16(f32_to_f16(B)))
 KERNEL2(cvt_relu_bf16x2_f32, uint32_t, uint32_t, uint32_t,

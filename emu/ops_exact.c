@@ -78,7 +78,8 @@ static unsigned sources_of(enum pl_emu_exact_op op)
  */
 static void arith(void *d, const void *const sources[3], uint32_t mask, struct pl_emu_mode m)
 {
-    unsigned n = m.n, to_bits = pl_num_fmts[m.to].bits * n, from_bits = pl_num_fmts[m.from].bits * n;
+    unsigned n = m.n, to_bits = pl_num_fmts[m.to].bits * n,
+             from_bits = pl_num_fmts[m.from].bits * n;
     unsigned n_src = sources_of((enum pl_emu_exact_op)m.op);
     for (unsigned i = 0; i < 32; i++) {
         if (!(mask >> i & 1))
@@ -88,11 +89,13 @@ static void arith(void *d, const void *const sources[3], uint32_t mask, struct p
             uint64_t v[3] = {0};
             bool is_oob = false;
             for (unsigned s = 0; s < n_src; s++) {
-                bool is_last = s == n_src - 1 && n_src > 1 && m.op != PL_EMU_EXACT_MUL && m.op != PL_EMU_EXACT_DIV;
+                bool is_last = s == n_src - 1 && n_src > 1 && m.op != PL_EMU_EXACT_MUL &&
+                               m.op != PL_EMU_EXACT_DIV;
                 v[s] = element_of(sources[s], is_last ? to_bits : from_bits, i, k, n);
                 is_oob |= v[s] == pl_num_fmts[m.from].nan;
             }
-            uint64_t e = m.flags & PL_EMU_M_OOB && is_oob ? 0 : pl_emu_exact_lane(m, v[0], v[1], v[2]);
+            uint64_t e =
+                m.flags & PL_EMU_M_OOB && is_oob ? 0 : pl_emu_exact_lane(m, v[0], v[1], v[2]);
             r |= e << (k * (to_bits / n));
         }
         put(d, to_bits, i, r);
@@ -138,7 +141,8 @@ static bool is_less(const struct pl_num_fmt_info *f, uint64_t a, uint64_t b)
 static uint64_t min_max(struct pl_emu_mode m, const uint64_t *v, unsigned n_src)
 {
     const struct pl_num_fmt_info *f = &pl_num_fmts[m.to];
-    uint64_t sign_bit = (uint64_t)1 << (f->bits - 1), least_normal = (uint64_t)1 << f->man_bits, sign = 0;
+    uint64_t sign_bit = (uint64_t)1 << (f->bits - 1), least_normal = (uint64_t)1 << f->man_bits,
+             sign = 0;
     struct choice best = {0, true};
     for (unsigned s = 0; s < n_src; s++) {
         uint64_t e = v[s];
@@ -161,7 +165,8 @@ static uint64_t min_max(struct pl_emu_mode m, const uint64_t *v, unsigned n_src)
     return m.flags & PL_EMU_M_XORSIGN ? (best.bits & ~sign_bit) | sign : best.bits;
 }
 
-static void min_max_lanes(void *d, const void *const sources[3], uint32_t mask, struct pl_emu_mode m)
+static void min_max_lanes(void *d, const void *const sources[3], uint32_t mask,
+                          struct pl_emu_mode m)
 {
     unsigned n = m.n, reg_bits = pl_num_fmts[m.to].bits * n, n_src = m.extra;
     for (unsigned i = 0; i < 32; i++) {

@@ -83,8 +83,8 @@ struct run {
     struct pl_emu_mode m;
 };
 
-static inline struct run run_of(void *vd, const void *va, const void *vb, const void *vc, struct pl_emu_opx *x,
-                                uint32_t mask, unsigned k, unsigned n_runs)
+static inline struct run run_of(void *vd, const void *va, const void *vb, const void *vc,
+                                struct pl_emu_opx *x, uint32_t mask, unsigned k, unsigned n_runs)
 {
     return (struct run){(uint32_t *)vd + 32 * k,
                         (const uint32_t *)va + 32 * k,
@@ -96,7 +96,8 @@ static inline struct run run_of(void *vd, const void *va, const void *vb, const 
 }
 
 /* A result of exactly the least normal stands in the run: all its elements are done again, exactly. */
-static __attribute__((noinline)) void redo_doubtful(uint32_t *results, const uint32_t *const sources[3],
+static __attribute__((noinline)) void redo_doubtful(uint32_t *results,
+                                                    const uint32_t *const sources[3],
                                                     enum pl_emu_exact_op op, struct pl_emu_mode m)
 {
     m.op = (uint8_t)op;

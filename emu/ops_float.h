@@ -19,10 +19,16 @@
 #define F16_NAN  0x7fffu
 #define BF16_NAN 0x7fffu
 
-static inline uint32_t f32_canonical(uint32_t u) { return (u & 0x7fffffffu) > 0x7f800000u ? F32_NAN : u; }
+static inline uint32_t f32_canonical(uint32_t u)
+{
+    return (u & 0x7fffffffu) > 0x7f800000u ? F32_NAN : u;
+}
 
 /* .ftz of an operand or of a result: a subnormal becomes a zero of its sign. */
-static inline uint32_t f32_flush(uint32_t u) { return (u & 0x7f800000u) == 0 ? u & 0x80000000u : u; }
+static inline uint32_t f32_flush(uint32_t u)
+{
+    return (u & 0x7f800000u) == 0 ? u & 0x80000000u : u;
+}
 
 /* .sat: clamp to [+0, 1]; NaN, -0 and negatives give +0. */
 static inline uint32_t f32_sat(uint32_t u)
@@ -33,7 +39,10 @@ static inline uint32_t f32_sat(uint32_t u)
 }
 
 /* Integers that order like the floats do, with -0 below +0; NaNs are the caller's. */
-static inline int32_t f32_key(uint32_t u) { return (int32_t)(u ^ ((uint32_t)((int32_t)u >> 31) & 0x7fffffffu)); }
+static inline int32_t f32_key(uint32_t u)
+{
+    return (int32_t)(u ^ ((uint32_t)((int32_t)u >> 31) & 0x7fffffffu));
+}
 static inline int64_t f64_key(uint64_t u)
 {
     return (int64_t)(u ^ ((u >> 63) ? 0x7fffffffffffffffu : 0));
@@ -76,7 +85,8 @@ static inline uint16_t f64_to_half(double v, unsigned man_bits, uint64_t bias)
     uint64_t u = f64_bits(v), magnitude = u & 0x7fffffffffffffffu;
     unsigned drop = 52 - man_bits;
     uint64_t odd = magnitude >> drop & 1;
-    uint64_t normal = ((magnitude + ((uint64_t)1 << (drop - 1)) - 1 + odd) >> drop) - ((1023 - bias) << man_bits);
+    uint64_t normal =
+        ((magnitude + ((uint64_t)1 << (drop - 1)) - 1 + odd) >> drop) - ((1023 - bias) << man_bits);
     uint64_t magic = (1023 + 52 - (bias - 1) - man_bits) << 52;
     uint64_t tiny = f64_bits(f64_of(magnitude) + f64_of(magic)) - magic;
     uint64_t least_normal = (1024 - bias) << 52, inf = (2 * bias + 1) << man_bits;
@@ -96,12 +106,15 @@ static inline unsigned round_enter(uint8_t round)
     if (round == PL_NUM_RN)
         return saved;
 #ifdef PL_HOST_X86_64
-    static const unsigned modes[] = {[PL_NUM_RN] = 0, [PL_NUM_RZ] = 3, [PL_NUM_RM] = 1, [PL_NUM_RP] = 2};
+    static const unsigned modes[] = {
+        [PL_NUM_RN] = 0, [PL_NUM_RZ] = 3, [PL_NUM_RM] = 1, [PL_NUM_RP] = 2};
     saved = _mm_getcsr();
     _mm_setcsr((saved & ~0x6000u) | modes[round] << 13);
 #else
-    static const int modes[] = {
-        [PL_NUM_RN] = FE_TONEAREST, [PL_NUM_RZ] = FE_TOWARDZERO, [PL_NUM_RM] = FE_DOWNWARD, [PL_NUM_RP] = FE_UPWARD};
+    static const int modes[] = {[PL_NUM_RN] = FE_TONEAREST,
+                                [PL_NUM_RZ] = FE_TOWARDZERO,
+                                [PL_NUM_RM] = FE_DOWNWARD,
+                                [PL_NUM_RP] = FE_UPWARD};
     saved = (unsigned)fegetround();
     fesetround(modes[round]);
 #endif

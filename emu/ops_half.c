@@ -30,7 +30,8 @@ static inline double fma_odd(double a, double b, double c)
     const uint64_t u = f64_bits(s), e = f64_bits(error);
     const uint64_t is_inexact = error != 0.0 && s - s == 0.0 ? 1 : 0;
     const uint64_t is_even = (u & 1) ^ 1;
-    const uint64_t step = (u ^ e) >> 63 ? UINT64_MAX : 1; /* away from the error's sign: one less in magnitude */
+    const uint64_t step =
+        (u ^ e) >> 63 ? UINT64_MAX : 1; /* away from the error's sign: one less in magnitude */
     return f64_of(is_inexact & is_even ? u + step : u);
 }
 
@@ -42,8 +43,8 @@ struct run {
     struct pl_emu_mode m;
 };
 
-static inline struct run run_of(void *vd, const void *va, const void *vb, const void *vc, struct pl_emu_opx *x,
-                                uint32_t mask, unsigned k, unsigned n_runs)
+static inline struct run run_of(void *vd, const void *va, const void *vb, const void *vc,
+                                struct pl_emu_opx *x, uint32_t mask, unsigned k, unsigned n_runs)
 {
     return (struct run){(uint16_t *)vd + 32 * k,
                         (const uint16_t *)va + 32 * k,
@@ -65,7 +66,7 @@ static inline struct run run_of(void *vd, const void *va, const void *vb, const 
         LANES(32)                                                                                  \
         {                                                                                          \
             const uint32_t A = pa[i], B = pb[i], C = pc[i];                                        \
-            (void)B, (void)C;                                                                        \
+            (void)B, (void)C;                                                                      \
             const uint16_t r = clamp_half(expr, is_relu, is_sat, one, inf), old = d[i];            \
             d[i] = is_full || (g.mask & g.bits[i]) ? r : old;                                      \
         }                                                                                          \

@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline uint64_t mul_hi_u64(uint64_t a, uint64_t b) { return (uint64_t)((pl_u128)a * b >> 64); }
+static inline uint64_t mul_hi_u64(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((pl_u128)a * b >> 64);
+}
 
 static inline uint64_t mul_hi_s64(uint64_t a, uint64_t b)
 {
@@ -154,7 +157,8 @@ static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c, bool a_signed, b
     return c;
 }
 
-static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, bool a_signed, bool b_signed, bool is_hi)
+static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, bool a_signed, bool b_signed,
+                            bool is_hi)
 {
     for (unsigned i = 0; i < 2; i++)
         c += (uint32_t)(element(a, i, 16, a_signed) * element(b, i + (is_hi ? 2 : 0), 8, b_signed));
@@ -191,12 +195,12 @@ static inline uint32_t prmt_selector(uint32_t c, unsigned mode)
 {
     uint32_t k = c & 3;
     switch (mode) {
-    case 1: return k | (k + 1) << 4 | (k + 2) << 8 | (k + 3) << 12;                            /* f4e */
-    case 2: return k | ((k + 7) & 7) << 4 | ((k + 6) & 7) << 8 | ((k + 5) & 7) << 12;          /* b4e */
-    case 3: return k * 0x1111;                                                                 /* rc8 */
-    case 4: return k | (k > 1 ? k : 1) << 4 | (k > 2 ? k : 2) << 8 | 3u << 12;                 /* ecl */
-    case 5: return 0 | (k < 1 ? k : 1) << 4 | (k < 2 ? k : 2) << 8 | k << 12;                  /* ecr */
-    case 6: return k & 1 ? 0x3232 : 0x1010;                                                    /* rc16 */
+    case 1: return k | (k + 1) << 4 | (k + 2) << 8 | (k + 3) << 12;                   /* f4e */
+    case 2: return k | ((k + 7) & 7) << 4 | ((k + 6) & 7) << 8 | ((k + 5) & 7) << 12; /* b4e */
+    case 3: return k * 0x1111;                                                        /* rc8 */
+    case 4: return k | (k > 1 ? k : 1) << 4 | (k > 2 ? k : 2) << 8 | 3u << 12;        /* ecl */
+    case 5: return 0 | (k < 1 ? k : 1) << 4 | (k < 2 ? k : 2) << 8 | k << 12;         /* ecr */
+    case 6: return k & 1 ? 0x3232 : 0x1010;                                           /* rc16 */
     default: return c;
     }
 }

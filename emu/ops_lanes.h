@@ -12,6 +12,7 @@
  * contraction is off, fma is always fmaf() or fma(), and NaNs are made canonical explicitly.
  */
 #include "emu/ops.h"
+#include "emu/ops_kernels.h"
 #include "emu/ops_mode.h"
 
 #include <string.h>
@@ -35,12 +36,12 @@
 #define LANES(n) IVDEP for (unsigned i = 0; i < (n); i++)
 
 #define ARGS                                                                                       \
-    void *vd, const void *va, const void *vb, const void *vc, uint32_t mask,                       \
-        struct pl_emu_opx *x
+    void *vd, const void *va, const void *vb, const void *vc, uint32_t mask, struct pl_emu_opx *x
 
 /* Selecting by a table of lane bits vectorises at every level, a variable shift does not. */
 extern const uint32_t pl_emu_lane_bit[32];
-extern const uint32_t pl_emu_pair_bit[64]; /* bit of the lane that element i of a packed pair belongs to */
+extern const uint32_t
+    pl_emu_pair_bit[64]; /* bit of the lane that element i of a packed pair belongs to */
 
 static inline uint32_t f32_bits(float v)
 {
@@ -97,13 +98,12 @@ static inline double f64_of(uint64_t u)
 #define LOAD(name, T, v)                                                                           \
     const T name = ((const T *)__builtin_assume_aligned(v, 64))[i];                                \
     (void)name
-#define KERNEL1(id, TD, TA, expr)                                                                  \
-    KERNEL_BOTH(id, LOAD(A, TA, va), 32, pl_emu_lane_bit, TD, expr)
+#define KERNEL1(id, TD, TA, expr) KERNEL_BOTH(id, LOAD(A, TA, va), 32, pl_emu_lane_bit, TD, expr)
 #define KERNEL2(id, TD, TA, TB, expr)                                                              \
     KERNEL_BOTH(id, LOAD(A, TA, va); LOAD(B, TB, vb), 32, pl_emu_lane_bit, TD, expr)
 #define KERNEL3(id, TD, TA, TB, TC, expr)                                                          \
-    KERNEL_BOTH(id, LOAD(A, TA, va); LOAD(B, TB, vb); LOAD(C, TC, vc), 32, pl_emu_lane_bit, TD,    \
-                expr)
+    KERNEL_BOTH(id, LOAD(A, TA, va); LOAD(B, TB, vb);                                              \
+                LOAD(C, TC, vc), 32, pl_emu_lane_bit, TD, expr)
 #define PAIRS1(id, T, expr) KERNEL_BOTH(id, LOAD(A, T, va), 64, pl_emu_pair_bit, T, expr)
 #define PAIRS2(id, T, expr)                                                                        \
     KERNEL_BOTH(id, LOAD(A, T, va); LOAD(B, T, vb), 64, pl_emu_pair_bit, T, expr)

@@ -19,7 +19,7 @@ enum pl_emu_mode_flag {
     PL_EMU_M_ABS = 1 << 5,
     PL_EMU_M_XORSIGN = 1 << 6,
     PL_EMU_M_OOB = 1 << 7,
-    PL_EMU_M_NOT_C = 1 << 8, /* the predicate source is negated */
+    PL_EMU_M_NOT_C = 1 << 8,  /* the predicate source is negated */
     PL_EMU_M_CC_OUT = 1 << 9, /* write CC.CF */
     PL_EMU_M_CC_IN = 1 << 10, /* read CC.CF */
     PL_EMU_M_SIGNED = 1 << 11,
@@ -53,9 +53,10 @@ enum pl_emu_carry { PL_EMU_CARRY_ADD, PL_EMU_CARRY_SUB, PL_EMU_CARRY_MAD };
 
 struct pl_emu_mode {
     uint8_t round; /* enum pl_num_round */
-    uint8_t op;    /* which operation, for kernels that serve several; enum pl_emu_accept of a comparison */
-    uint8_t to;    /* number format or integer bits of the destination */
-    uint8_t from;  /* of the source */
+    uint8_t
+        op; /* which operation, for kernels that serve several; enum pl_emu_accept of a comparison */
+    uint8_t to;     /* number format or integer bits of the destination */
+    uint8_t from;   /* of the source */
     uint16_t flags; /* enum pl_emu_mode_flag */
     uint8_t n;      /* packed elements in a register: 1, 2, 4 */
     uint8_t extra;  /* enum pl_emu_bool, lop3 table, … */

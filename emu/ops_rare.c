@@ -2,19 +2,22 @@
 #include "emu/ops_float.h"
 #include "emu/ops_int.h"
 
-#define M           pl_emu_mode_of(x->imm)
-#define HAS(flag)   ((M.flags & PL_EMU_M_##flag) != 0)
+#define M         pl_emu_mode_of(x->imm)
+#define HAS(flag) ((M.flags & PL_EMU_M_##flag) != 0)
 
 /* ---- "Integer Arithmetic Instructions" ---- */
 
 KERNEL2(add_sat_s32, uint32_t, int32_t, int32_t, sat_s32((int64_t)A + B))
 KERNEL2(sub_sat_s32, uint32_t, int32_t, int32_t, sat_s32((int64_t)A - B))
-KERNEL3(mad_hi_sat_s32, uint32_t, int32_t, int32_t, int32_t, sat_s32(((int64_t)(A) * (B) >> 32) + C))
+KERNEL3(mad_hi_sat_s32, uint32_t, int32_t, int32_t, int32_t,
+        sat_s32(((int64_t)(A) * (B) >> 32) + C))
 KERNEL2(mul24_lo, uint32_t, uint32_t, uint32_t, mul24(A, B, HAS(SIGNED)))
 KERNEL2(mul24_hi, uint32_t, uint32_t, uint32_t, mul24(A, B, HAS(SIGNED)) >> 16)
 KERNEL3(mad24_lo, uint32_t, uint32_t, uint32_t, uint32_t, (uint32_t)mul24(A, B, HAS(SIGNED)) + C)
-KERNEL3(mad24_hi, uint32_t, uint32_t, uint32_t, uint32_t, (uint32_t)(mul24(A, B, HAS(SIGNED)) >> 16) + C)
-KERNEL3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, int32_t, sat_s32((mul24(A, B, true) >> 16) + C))
+KERNEL3(mad24_hi, uint32_t, uint32_t, uint32_t, uint32_t,
+        (uint32_t)(mul24(A, B, HAS(SIGNED)) >> 16) + C)
+KERNEL3(mad24_hi_sat_s32, uint32_t, uint32_t, uint32_t, int32_t,
+        sat_s32((mul24(A, B, true) >> 16) + C))
 KERNEL3(sad_u16, uint16_t, uint16_t, uint16_t, uint16_t, C + (A < B ? B - A : A - B))
 KERNEL3(sad_s16, uint16_t, int16_t, int16_t, uint16_t, C + (A < B ? B - A : A - B))
 KERNEL3(sad_u32, uint32_t, uint32_t, uint32_t, uint32_t, C + (A < B ? B - A : A - B))
@@ -48,17 +51,23 @@ KERNEL3(bfe_u32, uint32_t, uint32_t, uint32_t, uint32_t, bfe(A, B, C, 32, false)
 KERNEL3(bfe_s32, uint32_t, uint32_t, uint32_t, uint32_t, bfe(A, B, C, 32, true))
 KERNEL3(bfe_u64, uint64_t, uint64_t, uint32_t, uint32_t, bfe(A, B, C, 64, false))
 KERNEL3(bfe_s64, uint64_t, uint64_t, uint32_t, uint32_t, bfe(A, B, C, 64, true))
-KERNEL3(bfi_b32, uint32_t, uint32_t, uint32_t, uint32_t, bfi(A, B, C, ((const uint32_t *)x->e)[i], 32))
-KERNEL3(bfi_b64, uint64_t, uint64_t, uint64_t, uint32_t, bfi(A, B, C, ((const uint32_t *)x->e)[i], 64))
+KERNEL3(bfi_b32, uint32_t, uint32_t, uint32_t, uint32_t,
+        bfi(A, B, C, ((const uint32_t *)x->e)[i], 32))
+KERNEL3(bfi_b64, uint64_t, uint64_t, uint64_t, uint32_t,
+        bfi(A, B, C, ((const uint32_t *)x->e)[i], 64))
 KERNEL2(szext, uint32_t, uint32_t, uint32_t, szext(A, B, HAS(SIGNED), HAS(WRAP)))
 KERNEL2(bmsk, uint32_t, uint32_t, uint32_t, bmsk(A, B, HAS(WRAP)))
 KERNEL3(dp4a, uint32_t, uint32_t, uint32_t, uint32_t, dp4a(A, B, C, HAS(SIGNED), HAS(B_SIGNED)))
-KERNEL3(dp2a, uint32_t, uint32_t, uint32_t, uint32_t, dp2a(A, B, C, HAS(SIGNED), HAS(B_SIGNED), HAS(HI)))
+KERNEL3(dp2a, uint32_t, uint32_t, uint32_t, uint32_t,
+        dp2a(A, B, C, HAS(SIGNED), HAS(B_SIGNED), HAS(HI)))
 KERNEL3(prmt, uint32_t, uint32_t, uint32_t, uint32_t, prmt(A, B, C, M.op))
 
 /* ---- "Comparison and Selection Instructions: slct": c >= 0 takes a; -0 does, NaN does not ---- */
 
-static inline bool f32_picks_a(uint32_t c, bool is_ftz) { return f32_of(is_ftz ? f32_flush(c) : c) >= 0.0f; }
+static inline bool f32_picks_a(uint32_t c, bool is_ftz)
+{
+    return f32_of(is_ftz ? f32_flush(c) : c) >= 0.0f;
+}
 
 KERNEL3(slct_b16_s32, uint16_t, uint16_t, uint16_t, int32_t, C >= 0 ? A : B)
 KERNEL3(slct_b32_s32, uint32_t, uint32_t, uint32_t, int32_t, C >= 0 ? A : B)
@@ -70,7 +79,8 @@ KERNEL3(slct_b64_f32, uint64_t, uint64_t, uint64_t, uint32_t, f32_picks_a(C, HAS
 /* ---- "Floating Point Instructions: copysign, testp": copysign takes the sign of a and the magnitude of b ---- */
 
 KERNEL2(copysign_f32, uint32_t, uint32_t, uint32_t, (A & 0x80000000u) | (B & 0x7fffffffu))
-KERNEL2(copysign_f64, uint64_t, uint64_t, uint64_t, (A & 0x8000000000000000u) | (B & 0x7fffffffffffffffu))
+KERNEL2(copysign_f64, uint64_t, uint64_t, uint64_t,
+        (A & 0x8000000000000000u) | (B & 0x7fffffffffffffffu))
 
 /* magnitude and the format's Inf and least normal, all without a sign */
 static bool testp(uint64_t magnitude, uint64_t inf, uint64_t least_normal, enum pl_emu_testp what)
@@ -80,7 +90,8 @@ static bool testp(uint64_t magnitude, uint64_t inf, uint64_t least_normal, enum 
     case PL_EMU_TESTP_INFINITE: return magnitude == inf;
     case PL_EMU_TESTP_NUMBER: return magnitude <= inf;
     case PL_EMU_TESTP_NOTANUMBER: return magnitude > inf;
-    case PL_EMU_TESTP_NORMAL: return magnitude == 0 || (magnitude >= least_normal && magnitude < inf);
+    case PL_EMU_TESTP_NORMAL:
+        return magnitude == 0 || (magnitude >= least_normal && magnitude < inf);
     case PL_EMU_TESTP_SUBNORMAL: return magnitude != 0 && magnitude < least_normal;
     }
     return false;
@@ -98,7 +109,9 @@ static void testp_f64(uint32_t *d, const uint64_t *a, uint32_t mask, enum pl_emu
 {
     uint32_t r = 0;
     for (unsigned i = 0; i < 32; i++)
-        r |= (uint32_t)testp(a[i] & 0x7fffffffffffffffu, 0x7ff0000000000000u, 0x0010000000000000u, what) << i;
+        r |= (uint32_t)testp(a[i] & 0x7fffffffffffffffu, 0x7ff0000000000000u, 0x0010000000000000u,
+                             what)
+             << i;
     *d = (*d & ~mask) | (r & mask);
 }
 
@@ -121,8 +134,8 @@ BOTH(testp_64, testp_f64(vd, va, mask, (enum pl_emu_testp)M.op))
 
 /* ---- "Logic and Shift Instructions: lop3" with a predicate: p = (d != 0) op q ---- */
 
-static void lop3_and_test(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t mask,
-                          struct pl_emu_opx *x)
+static void lop3_and_test(uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
+                          uint32_t mask, struct pl_emu_opx *x)
 {
     struct pl_emu_mode m = M;
     uint32_t q = *(const uint32_t *)x->f ^ (HAS(NOT_C) ? UINT32_MAX : 0), nonzero = 0;
@@ -144,7 +157,8 @@ BOTH(lop3_bool, lop3_and_test(vd, va, vb, vc, mask, x))
  * CC.CF is the carry of the adder, also after sub (a + ~b + 1): 1 means no borrow. So subc is a + ~b + CF. The manual's
  * "borrow" agrees within one family; across families the assembler's folding of sub.cc then addc decides.
  */
-static void carry_chain(void *vd, const uint64_t lanes[3][32], uint32_t mask, struct pl_emu_opx *x, unsigned n_bits)
+static void carry_chain(void *vd, const uint64_t lanes[3][32], uint32_t mask, struct pl_emu_opx *x,
+                        unsigned n_bits)
 {
     struct pl_emu_mode m = M;
     uint64_t all = n_bits == 64 ? UINT64_MAX : UINT32_MAX;
@@ -156,7 +170,7 @@ static void carry_chain(void *vd, const uint64_t lanes[3][32], uint32_t mask, st
         uint64_t a = lanes[0][i], b = is_sub ? ~lanes[1][i] & all : lanes[1][i];
         if (m.op == PL_EMU_CARRY_MAD) {
             uint64_t lo = a * b;
-            uint64_t hi = n_bits == 64 ? (HAS(SIGNED) ? mul_hi_s64(a, b) : mul_hi_u64(a, b))
+            uint64_t hi = n_bits == 64  ? (HAS(SIGNED) ? mul_hi_s64(a, b) : mul_hi_u64(a, b))
                           : HAS(SIGNED) ? (uint64_t)((int64_t)(int32_t)a * (int32_t)b) >> 32
                                         : lo >> 32;
             a = (HAS(HI) ? hi : lo) & all;
@@ -179,7 +193,8 @@ static void load_lanes(uint64_t lanes[3][32], const void *const sources[3], unsi
 {
     for (unsigned s = 0; s < 3; s++)
         for (unsigned i = 0; sources[s] != NULL && i < 32; i++)
-            lanes[s][i] = n_bits == 64 ? ((const uint64_t *)sources[s])[i] : ((const uint32_t *)sources[s])[i];
+            lanes[s][i] = n_bits == 64 ? ((const uint64_t *)sources[s])[i]
+                                       : ((const uint32_t *)sources[s])[i];
 }
 
 static void carry_32(void *vd, const void *const sources[3], uint32_t mask, struct pl_emu_opx *x)
