@@ -11,6 +11,12 @@
  * that gain nothing from vectors live in files compiled once (level `once`). Results are the same bits at each level:
  * contraction is off, fma is always fmaf() or fma(), and NaNs are made canonical explicitly.
  */
+#if defined __OPTIMIZE__ && !defined __clang__
+/* gcc's -O2, which usually stands last on the command line, vectorises only what costs nothing. */
+#pragma GCC optimize("O3")
+#endif
+
+#include "base/debug.h"
 #include "emu/ops.h"
 #include "emu/ops_kernels.h"
 #include "emu/ops_mode.h"
