@@ -41,9 +41,13 @@ extern const struct pl_space_info pl_space_infos[PL_SPACE_COUNT];
 #define PL_FEATURE_LIST(X)                                                                         \
     X(CP_ASYNC, "cp.async")                                                                        \
     X(MBARRIER, "mbarrier")                                                                        \
-    X(MMA_SYNC, "mma.sync") X(TMA, "TMA") X(CLUSTER, "thread block clusters") X(STAS, "st.async")  \
-        X(WGMMA, "wgmma") X(TCGEN05, "tcgen05 and tensor memory") X(FP8, "fp8 conversion")         \
-            X(FP4, "fp4 formats") X(CLC, "cluster launch control") X(SETMAXNREG, "setmaxnreg")
+    X(MMA_SYNC, "mma.sync")                                                                        \
+    X(TMA, "TMA")                                                                                  \
+    X(CLUSTER, "thread block clusters")                                                            \
+    X(STAS, "st.async")                                                                            \
+    X(WGMMA, "wgmma")                                                                              \
+    X(TCGEN05, "tcgen05 and tensor memory") X(FP8, "fp8 conversion") X(FP4, "fp4 formats")         \
+        X(CLC, "cluster launch control") X(SETMAXNREG, "setmaxnreg")
 enum pl_feature_bit {
 #define PL_FEATURE_(id, text) PL_FEATURE_BIT_##id,
     PL_FEATURE_LIST(PL_FEATURE_)
@@ -149,8 +153,8 @@ struct pl_op {
     pl_dtype dtype;      /* of the value; PL_DTYPE_NONE when there is none */
     pl_shape shape;      /* of the value; static */
     enum pl_level level; /* of a rank-0 value; set by pl_ir_levels() */
-    bool
-        is_weak; /* CONST: a literal that has not met a strong dtype yet; never an operand of another op */
+    bool is_index;       /* rank 0, came from ids and extents only: i32 meets i64 by widening */
+    bool is_weak; /* CONST: a literal before it meets a dtype; never an operand of another op */
 
     /* operands */
     uint32_t n_args;
@@ -192,9 +196,10 @@ struct pl_block_info {
     uint32_t parent; /* block; 0 for the body */
     uint32_t owner;  /* region op; 0 for the body */
     uint32_t first, last;
-    int32_t role_warpgroup,
-        role_warp; /* inherited from the role around it; -1: none / the whole warpgroup */
-    pl_loc loc;    /* where it was opened */
+    enum pl_level level; /* of the narrowest condition or role around it; set by pl_ir_levels() */
+    int32_t role_warpgroup; /* of the role around it; -1: none */
+    int32_t role_warp;      /* -1: none, or the whole warpgroup */
+    pl_loc loc;             /* where it was opened */
 };
 
 /* ---- places ---- */
@@ -224,6 +229,7 @@ enum pl_view_kind {
     PL_VIEW_TRANSPOSE,
     PL_VIEW_RESHAPE,
     PL_VIEW_PEER,
+    PL_VIEW_SEMAPHORE, /* the one element as a counter: space SEMAPHORE */
     PL_VIEW_COUNT
 };
 
@@ -298,8 +304,10 @@ struct pl_bar_info {
 };
 struct pl_pipe_info {
     pl_pipe_desc desc;
-    uint32_t full, empty;                    /* barrier groups */
-    uint32_t producer_slot, consumer_slot;   /* refs: i32 REGS variables, rank 0, 0 at first */
+    uint32_t full, empty;                  /* barrier groups */
+    uint32_t full_bar, empty_bar;          /* the same as bars */
+    uint32_t producer_slot, consumer_slot; /* refs: i32 REGS variables, rank 0, 0 at first */
+    uint32_t held_slot; /* lag 1: ref of the slot that is released next, -1 at first; else 0 */
     uint32_t producer_block, consumer_block; /* first PRODUCE and CONSUME block seen; 0: none */
     int32_t n_produce_copies; /* COPY_IN in a PRODUCE block; -1 before the first block */
     pl_loc loc;
