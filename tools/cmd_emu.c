@@ -1,5 +1,6 @@
 /*
- * plaunch emu: runs one entry of any PTX file on the emulated driver, through the Driver API by name. Arguments:
+ * plaunch emu: runs one entry of any PTX file on the emulated driver (--driver cuda: on the chip, to compare), through the Driver
+ * API by name. Arguments:
  *
  *   u32:N i32:N u64:N f32:X f64:X      a value
  *   in:F.npy inout:F.npy               the array's address; inout is written back to its file
@@ -28,7 +29,7 @@ struct arg {
 
 struct job {
     struct pl_tool_driver api;
-    const char *file, *entry, *arch;
+    const char *file, *entry, *arch, *driver;
     unsigned grid[3], block[3], cluster[3];
     int64_t smem_bytes;
     struct arg args[MAX_ARGS];
@@ -275,13 +276,11 @@ static bool write_back(struct job *j)
 
 static bool parse_options(int argc, char **argv, struct job *j)
 {
-    static const struct option options[] = {{"entry", required_argument, NULL, 'e'},
-                                            {"grid", required_argument, NULL, 'g'},
-                                            {"block", required_argument, NULL, 'b'},
-                                            {"cluster", required_argument, NULL, 'c'},
-                                            {"smem", required_argument, NULL, 's'},
-                                            {"arch", required_argument, NULL, 'a'},
-                                            {0}};
+    static const struct option options[] = {
+        {"entry", required_argument, NULL, 'e'},  {"grid", required_argument, NULL, 'g'},
+        {"block", required_argument, NULL, 'b'},  {"cluster", required_argument, NULL, 'c'},
+        {"smem", required_argument, NULL, 's'},   {"arch", required_argument, NULL, 'a'},
+        {"driver", required_argument, NULL, 'd'}, {0}};
     bool is_ok = true;
     optind = 1;
     for (int o; is_ok && (o = getopt_long(argc, argv, "", options, NULL)) != -1;)
@@ -292,6 +291,7 @@ static bool parse_options(int argc, char **argv, struct job *j)
         case 'c': is_ok = parse_dims(optarg, j->cluster); break;
         case 's': is_ok = pl_cmd_parse_i64(optarg, &j->smem_bytes) && j->smem_bytes >= 0; break;
         case 'a': j->arch = optarg; break;
+        case 'd': j->driver = optarg; break;
         default: is_ok = false; break;
         }
     is_ok = is_ok && optind < argc && j->entry != NULL && j->grid[0] != 0 && j->block[0] != 0 &&
@@ -323,7 +323,8 @@ int pl_cmd_emu(int argc, char **argv)
         goto done;
     }
     char why[512];
-    if (!pl_tool_driver_load(&j->api, "emulator", why, sizeof why)) {
+    if (!pl_tool_driver_load(&j->api, j->driver != NULL ? j->driver : "emulator", why,
+                             sizeof why)) {
         pl_cmd_fail("emu", "%s", why);
         goto done;
     }

@@ -1,0 +1,59 @@
+#!/bin/sh
+# The check list on a real GPU: everything runs on the chip and on the emulated driver that shows the same chip, side by side, and a
+# table is printed. Exit 77 where there is no GPU. Usage: bench/gpu.sh [BUILD]
+#
+#   kernels   every kernel x dtype x shape through pl_launch on the chip, against float64, and bit for bit against the emulator
+#   probes    tests/gpu/*.ptx: the rows of docs/hardware-assumptions.md
+#   bench     plaunch bench launch on the chip
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-$top/build}" && pwd) || exit 1
+pl=$build/plaunch
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+status=0
+
+facts=$("$pl" run copy --shape 1x1 --driver cuda --json 2>"$tmp/why") || { echo "SKIP: no GPU: $(tail -n 1 "$tmp/why")"; exit 77; }
+arch=$(printf '%s\n' "$facts" | sed -n 's/.*"arch": "\([^"]*\)".*/\1/p')
+printf 'chip %s\n\n%-10s %-5s %-12s %-6s %-6s %-10s %s\n' "$arch" kernel dtype shape chip emu rel_err same
+
+for kernel in copy scale add cast transpose reduce softmax rmsnorm; do
+    for dtype in f32 f16 bf16; do
+        for shape in 1x1 1x70000 333x777 4096x1000 0x5 5x64x130; do
+            for place in '' '--set base_offset=4 --set pitch=10001'; do
+                [ "$shape" = 1x70000 ] && [ -n "$place" ] && continue
+                # shellcheck disable=SC2086
+                set -- $kernel --shape $shape --dtype $dtype --seed 7 --json $place
+                "$pl" run "$@" --driver cuda --out "$tmp/chip.npy" >"$tmp/chip" 2>&1 && chip=ok || { chip=FAIL status=1; }
+                "$pl" run "$@" --driver emulator --arch "$arch" --out "$tmp/emu.npy" >"$tmp/emu" 2>&1 && emu=ok || { emu=FAIL status=1; }
+                cmp -s "$tmp/chip.npy" "$tmp/emu.npy" && same=yes || same=no
+                err=$(sed -n 's/.*"max_rel_err": \([^,]*\),.*/\1/p' "$tmp/chip")
+                printf '%-10s %-5s %-12s %-6s %-6s %-10s %s %s\n' "$kernel" "$dtype" "$shape" "$chip" "$emu" "${err:--}" "$same" "$place"
+                [ "$chip" = ok ] || tail -n 5 "$tmp/chip"
+            done
+        done
+    done
+done
+
+printf '\n%-20s %s\n' probe 'chip against emulator'
+for probe in "$top"/tests/gpu/*.ptx; do
+    name=$(basename "$probe" .ptx)
+    mkdir -p "$tmp/c" "$tmp/e"
+    "$pl" run copy --shape 20x24 --dtype f32 --seed 3 --driver emulator --out "$tmp/c/x.npy" >/dev/null 2>&1
+    cp "$tmp/c/x.npy" "$tmp/e/x.npy"
+    for side in c e; do
+        args=$(sed -n "s#^// run: ##p" "$probe" | sed "s#OUT#$tmp/$side#g")
+        [ "$side" = c ] && driver=cuda || driver=emulator
+        # shellcheck disable=SC2086
+        "$pl" emu "$probe" --driver $driver --arch "$arch" $args >"$tmp/$side.log" 2>&1 || echo "failed: $(tail -n 2 "$tmp/$side.log")" >"$tmp/$side.fail"
+    done
+    verdict=equal
+    for f in "$tmp"/c/*.npy; do cmp -s "$f" "$tmp/e/$(basename "$f")" || verdict="DIFFERENT in $(basename "$f")"; done
+    for f in "$tmp"/*.fail; do [ -f "$f" ] && verdict=$(cat "$f"); done
+    printf '%-20s %s\n' "$name" "$verdict"
+    rm -rf "$tmp/c" "$tmp/e" "$tmp"/*.fail
+done
+
+printf '\n'
+PLAUNCH_DRIVER=cuda "$pl" bench launch || status=1
+exit $status
