@@ -32,11 +32,6 @@ struct pl_async_bar *pl_async_bar_find(struct pl_async_place p)
     return NULL;
 }
 
-static uint32_t address_of(struct pl_async_place p)
-{
-    return (p.cta->rank << PL_EMU_RANK_SHIFT) + p.offset_bytes + PL_EMU_SHARED_BASE;
-}
-
 struct pl_async_bar *pl_async_bar_at(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
                                      const char *what)
 {
@@ -44,9 +39,9 @@ struct pl_async_bar *pl_async_bar_at(struct pl_emu_warp *w, uint32_t lane, struc
     if (bar != NULL && bar->is_live)
         return bar;
     if (bar == NULL)
-        pl_d_mbar_uninitialised(pl_emu_faults(w, lane), pl_emu_where(w), what, address_of(p));
+        pl_d_mbar_uninitialised(pl_emu_faults(w, lane), pl_emu_where(w), what, pl_async_address(p));
     else
-        pl_d_mbar_invalidated(pl_emu_faults(w, lane), pl_emu_where(w), what, address_of(p),
+        pl_d_mbar_invalidated(pl_emu_faults(w, lane), pl_emu_where(w), what, pl_async_address(p),
                               bar->last_line);
     return NULL;
 }
@@ -64,7 +59,7 @@ bool pl_async_bar_check_signal(struct pl_emu_warp *w, uint32_t lane, struct pl_a
         return false;
     if (!a->is_checking || a->epochs == NULL || epochs_of(a, bar->init_thread) != bar->init_epoch)
         return true;
-    pl_d_mbar_init_unfenced(pl_emu_faults(w, lane), pl_emu_where(w), address_of(p), bar->init_line);
+    pl_d_mbar_init_unfenced(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p), bar->init_line);
     return false;
 }
 
@@ -74,13 +69,13 @@ enum pl_emu_status pl_async_bar_error(struct pl_diags *ds, struct pl_where where
 {
     switch (e) {
     case PL_MBAR_OK: return PL_EMU_NEXT;
-    case PL_MBAR_BAD_COUNT: pl_d_mbar_count(ds, where, address_of(p)); break;
+    case PL_MBAR_BAD_COUNT: pl_d_mbar_count(ds, where, pl_async_address(p)); break;
     case PL_MBAR_OVER_ARRIVED:
-        pl_d_mbar_over_arrived(ds, where, address_of(p), b->pending, b->expected);
+        pl_d_mbar_over_arrived(ds, where, pl_async_address(p), b->pending, b->expected);
         break;
-    case PL_MBAR_TX_RANGE: pl_d_mbar_tx_range(ds, where, address_of(p), b->tx); break;
-    case PL_MBAR_COMPLETES: pl_d_mbar_no_complete(ds, where, address_of(p), b->pending); break;
-    case PL_MBAR_DROPPED_BELOW: pl_d_mbar_dropped(ds, where, address_of(p), b->expected); break;
+    case PL_MBAR_TX_RANGE: pl_d_mbar_tx_range(ds, where, pl_async_address(p), b->tx); break;
+    case PL_MBAR_COMPLETES: pl_d_mbar_no_complete(ds, where, pl_async_address(p), b->pending); break;
+    case PL_MBAR_DROPPED_BELOW: pl_d_mbar_dropped(ds, where, pl_async_address(p), b->expected); break;
     }
     return PL_EMU_FAULT;
 }
@@ -92,7 +87,7 @@ static struct pl_async_bar *signalled(struct pl_async_op *op)
     if (bar != NULL && bar->is_live)
         return bar;
     pl_d_mbar_signal_lost(pl_async_faults(op), pl_async_where(op), op->kind->name,
-                          address_of(op->signal));
+                          pl_async_address(op->signal));
     return NULL;
 }
 
@@ -138,7 +133,7 @@ void pl_async_bar_describe(struct pl_async_place p, char *text, size_t n_bytes)
     snprintf(text, n_bytes,
              "mbarrier 0x%x of CTA %u (init line %u): phase %llu (parity %u), %u of %u arrivals "
              "pending, %d bytes pending",
-             address_of(p), p.cta->rank, bar != NULL ? bar->init_line : 0,
+             pl_async_address(p), p.cta->rank, bar != NULL ? bar->init_line : 0,
              bar != NULL ? (unsigned long long)bar->n_phases : 0, b.parity, b.pending, b.expected,
              b.tx);
 }

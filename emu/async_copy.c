@@ -54,16 +54,22 @@ static enum pl_emu_status write_bulk_store(struct pl_async_op *op)
     return PL_EMU_NEXT;
 }
 
+/* A reduction reads its target: every byte of it must have been written. */
+static enum pl_emu_status check_reduced(const struct pl_async_op *op)
+{
+    const struct pl_async_range *r = &op->target;
+    if (pl_emu_shared_is_written(r->cta, r->first, r->end - r->first))
+        return PL_EMU_NEXT;
+    uint32_t address = pl_async_address((struct pl_async_place){r->cta, r->first});
+    return (enum pl_emu_status)pl_emu_fault_unwritten(op->w, (uint32_t)__builtin_ctz(op->lanes), address, r->end - r->first,
+                                                      op->kind->name);
+}
+
 static enum pl_emu_status write_bulk_peer(struct pl_async_op *op)
 {
     if (op->reduce.is_on) {
-        if (!pl_emu_shared_is_written(op->target.cta, op->target.first, target_bytes(op))) {
-            uint32_t address =
-                (op->target.cta->rank << PL_EMU_RANK_SHIFT) + op->target.first + PL_EMU_SHARED_BASE;
-            return (enum pl_emu_status)pl_emu_fault_unwritten(
-                op->w, (uint32_t)__builtin_ctz(op->lanes), address, target_bytes(op),
-                op->kind->name);
-        }
+        if (check_reduced(op) != PL_EMU_NEXT)
+            return PL_EMU_FAULT;
         reduce_into(&op->reduce, target_data(op), op->held, target_bytes(op));
         return PL_EMU_NEXT;
     }
@@ -118,12 +124,13 @@ const struct pl_async_kind pl_async_cp_arrive = {"cp.async.mbarrier.arrive", NUL
 
 static enum pl_emu_status write_store(struct pl_async_op *op)
 {
-    struct pl_emu_cta *cta = op->target.cta;
+    if (op->reduce.is_on && check_reduced(op) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     if (op->reduce.is_on)
         pl_async_reduce_apply(&op->reduce, target_data(op), op->u.store.value);
     else
         memcpy(target_data(op), op->u.store.value, op->u.store.n_bytes);
-    pl_emu_shared_mark(cta, op->target.first, op->u.store.n_bytes);
+    pl_emu_shared_mark(op->target.cta, op->target.first, op->u.store.n_bytes);
     return PL_EMU_NEXT;
 }
 

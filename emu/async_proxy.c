@@ -169,7 +169,7 @@ static struct pl_async_op *find_conflict(const struct pl_emu_async *a,
 
 static uint32_t shared_address(const struct pl_async_range *r)
 {
-    return (r->cta->rank << PL_EMU_RANK_SHIFT) + r->first + PL_EMU_SHARED_BASE;
+    return pl_async_address((struct pl_async_place){r->cta, r->first});
 }
 
 static enum pl_emu_status check_range(const struct pl_async_op *op, const struct pl_async_range *r,

@@ -194,6 +194,8 @@ static void release(struct pl_emu_async *a, struct pl_async_op *op)
     a->unused = op;
 }
 
+void pl_async_drop(struct pl_async_op *op) { release(op->w->cta->cluster->async, op); }
+
 /* Faults of an operation name the instruction that issued it, whatever its warp runs now. */
 static enum pl_emu_status run_as_issuer(struct pl_async_op *op,
                                         enum pl_emu_status (*f)(struct pl_async_op *))
@@ -213,6 +215,16 @@ enum pl_emu_status pl_async_read(struct pl_async_op *op)
     return run_as_issuer(op, op->kind->read);
 }
 
+/* What a generic-proxy store to a peer wrote needs a fence by some thread of that peer before its async proxy sees it. */
+static void note_target(const struct pl_async_op *op)
+{
+    const struct pl_async_range *r = &op->target;
+    if (op->is_generic_proxy)
+        pl_async_note_generic(r->cta, r->first, r->end - r->first, pl_async_any_thread(r->cta), op->line);
+    else
+        pl_async_note_written(*r);
+}
+
 enum pl_emu_status pl_async_finish(struct pl_async_op *op)
 {
     struct pl_emu_async *a = op->w->cta->cluster->async;
@@ -222,7 +234,7 @@ enum pl_emu_status pl_async_finish(struct pl_async_op *op)
     if (s == PL_EMU_NEXT)
         s = run_as_issuer(op, op->kind->write);
     if (s == PL_EMU_NEXT && op->target.cta != NULL)
-        pl_async_note_written(op->target);
+        note_target(op);
     if (s == PL_EMU_NEXT && op->has_signal && op->signal_bytes != 0)
         s = pl_async_signal_tx(op);
     a->n_changes++;
@@ -354,7 +366,7 @@ static struct pl_async_op *pick(struct pl_emu_async *a)
     return op;
 }
 
-/* Everybody sleeps and nothing is in flight. A try_wait may also end in false after a time, so each gets two such endings
+/* Everybody sleeps and nothing is in flight. A try_wait may also end in false after a time, so each gets one such ending
  * since the last change of any barrier; a program that comes back to the same wait is stuck. */
 static bool time_out(struct pl_emu_async *a)
 {

@@ -174,6 +174,7 @@ struct pl_async_op *pl_async_new(struct pl_emu_warp *w, uint32_t lanes,
                                  const struct pl_async_kind *kind);
 /* Check source and target against what is in flight and unfenced, then queue or, eagerly, finish. */
 enum pl_emu_status pl_async_submit(struct pl_async_op *op);
+void pl_async_drop(struct pl_async_op *op); /* a new one that is not to be submitted */
 enum pl_emu_status pl_async_read(struct pl_async_op *op);     /* at least the first step */
 enum pl_emu_status pl_async_finish(struct pl_async_op *op);   /* all of it; op is free afterwards */
 bool pl_async_hold(struct pl_async_op *op, uint32_t n_bytes); /* room in op->held; false: fault */
@@ -197,6 +198,11 @@ bool pl_async_place_at(struct pl_emu_warp *w, uint32_t lane, uint32_t address, u
 /* The 32-bit shared address of an operand of an instruction that may leave out the space (then it is generic). */
 bool pl_async_shared_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                              const struct pl_emu_arg *a, uint32_t lane, uint32_t *address);
+/* The shared::cluster address of a place. */
+static inline uint32_t pl_async_address(struct pl_async_place p)
+{
+    return (p.cta->rank << PL_EMU_RANK_SHIFT) + p.offset_bytes + PL_EMU_SHARED_BASE;
+}
 static inline uint8_t *pl_async_data(struct pl_async_place p)
 {
     return p.cta->shared.data + p.offset_bytes;
