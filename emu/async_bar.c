@@ -59,7 +59,8 @@ bool pl_async_bar_check_signal(struct pl_emu_warp *w, uint32_t lane, struct pl_a
         return false;
     if (!a->is_checking || a->epochs == NULL || epochs_of(a, bar->init_thread) != bar->init_epoch)
         return true;
-    pl_d_mbar_init_unfenced(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p), bar->init_line);
+    pl_d_mbar_init_unfenced(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p),
+                            bar->init_line);
     return false;
 }
 
@@ -74,8 +75,12 @@ enum pl_emu_status pl_async_bar_error(struct pl_diags *ds, struct pl_where where
         pl_d_mbar_over_arrived(ds, where, pl_async_address(p), b->pending, b->expected);
         break;
     case PL_MBAR_TX_RANGE: pl_d_mbar_tx_range(ds, where, pl_async_address(p), b->tx); break;
-    case PL_MBAR_COMPLETES: pl_d_mbar_no_complete(ds, where, pl_async_address(p), b->pending); break;
-    case PL_MBAR_DROPPED_BELOW: pl_d_mbar_dropped(ds, where, pl_async_address(p), b->expected); break;
+    case PL_MBAR_COMPLETES:
+        pl_d_mbar_no_complete(ds, where, pl_async_address(p), b->pending);
+        break;
+    case PL_MBAR_DROPPED_BELOW:
+        pl_d_mbar_dropped(ds, where, pl_async_address(p), b->expected);
+        break;
     }
     return PL_EMU_FAULT;
 }

@@ -61,8 +61,8 @@ static enum pl_emu_status check_reduced(const struct pl_async_op *op)
     if (pl_emu_shared_is_written(r->cta, r->first, r->end - r->first))
         return PL_EMU_NEXT;
     uint32_t address = pl_async_address((struct pl_async_place){r->cta, r->first});
-    return (enum pl_emu_status)pl_emu_fault_unwritten(op->w, (uint32_t)__builtin_ctz(op->lanes), address, r->end - r->first,
-                                                      op->kind->name);
+    return (enum pl_emu_status)pl_emu_fault_unwritten(op->w, (uint32_t)__builtin_ctz(op->lanes),
+                                                      address, r->end - r->first, op->kind->name);
 }
 
 static enum pl_emu_status write_bulk_peer(struct pl_async_op *op)
@@ -88,8 +88,7 @@ const struct pl_async_kind pl_async_bulk_peer = {"bulk copy to a peer", read_bul
 static enum pl_emu_status write_cp(struct pl_async_op *op)
 {
     uint32_t n_bytes = op->u.cp.n_bytes;
-    PL_EMU_FOR_LANES(lane, op->lanes)
-    {
+    PL_EMU_FOR_LANES (lane, op->lanes) {
         struct pl_async_place to = op->u.cp.to[lane];
         uint32_t n_copied = op->u.cp.n_copied[lane];
         memcpy(pl_async_data(to), op->u.cp.from[lane], n_copied);

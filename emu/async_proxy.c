@@ -88,8 +88,8 @@ void pl_async_fence_proxy(struct pl_emu_warp *w)
     struct pl_emu_async *a = w->cta->cluster->async;
     if (a->epochs == NULL)
         return;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    a->epochs[pl_async_thread(w, lane)]++;
+    PL_EMU_FOR_LANES (lane, w->mask)
+        a->epochs[pl_async_thread(w, lane)]++;
     a->epochs[pl_async_any_thread(w->cta)]++;
 }
 
@@ -98,8 +98,8 @@ void pl_async_fence_init(struct pl_emu_warp *w)
     struct pl_emu_async *a = w->cta->cluster->async;
     if (a->bar_epochs == NULL)
         return;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    a->bar_epochs[pl_async_thread(w, lane)]++;
+    PL_EMU_FOR_LANES (lane, w->mask)
+        a->bar_epochs[pl_async_thread(w, lane)]++;
 }
 
 /* The record of a generic write of the range that no fence has published, or 0. */
@@ -135,8 +135,7 @@ static bool overlaps(const struct pl_async_range *r, const struct pl_async_range
 
 static bool cp_overlaps(const struct pl_async_op *op, const struct pl_async_range *r)
 {
-    PL_EMU_FOR_LANES(lane, op->lanes)
-    {
+    PL_EMU_FOR_LANES (lane, op->lanes) {
         struct pl_async_place to = op->u.cp.to[lane];
         if (overlaps(&(struct pl_async_range){to.cta, to.offset_bytes,
                                               to.offset_bytes + op->u.cp.n_bytes},

@@ -220,7 +220,8 @@ static void note_target(const struct pl_async_op *op)
 {
     const struct pl_async_range *r = &op->target;
     if (op->is_generic_proxy)
-        pl_async_note_generic(r->cta, r->first, r->end - r->first, pl_async_any_thread(r->cta), op->line);
+        pl_async_note_generic(r->cta, r->first, r->end - r->first, pl_async_any_thread(r->cta),
+                              op->line);
     else
         pl_async_note_written(*r);
 }

@@ -17,14 +17,19 @@
 
 /* ---- mapa, getctarank ------------------------------------------------------------------------------------------------------ */
 
-static bool is_window(uint64_t address) { return address >= PL_EMU_SHARED_WINDOW && address - PL_EMU_SHARED_WINDOW <= UINT32_MAX; }
+static bool is_window(uint64_t address)
+{
+    return address >= PL_EMU_SHARED_WINDOW && address - PL_EMU_SHARED_WINDOW <= UINT32_MAX;
+}
 
 enum pl_emu_status pl_emu_exec_mapa(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     PL_EMU_FOR_LANES (lane, w->mask) {
-        uint64_t address = pl_emu_lane(w, &ins->args[1], lane), rank = pl_emu_lane(w, &ins->args[2], lane);
+        uint64_t address = pl_emu_lane(w, &ins->args[1], lane),
+                 rank = pl_emu_lane(w, &ins->args[2], lane);
         uint64_t window = is_window(address) ? PL_EMU_SHARED_WINDOW : 0;
-        pl_emu_set_lane(w, &ins->args[0], lane, window + ((rank & 0xff) << PL_EMU_RANK_SHIFT | (address & 0xffffff)));
+        pl_emu_set_lane(w, &ins->args[0], lane,
+                        window + ((rank & 0xff) << PL_EMU_RANK_SHIFT | (address & 0xffffff)));
     }
     return PL_EMU_NEXT;
 }
@@ -32,7 +37,8 @@ enum pl_emu_status pl_emu_exec_mapa(struct pl_emu_warp *w, const struct pl_emu_i
 enum pl_emu_status pl_emu_exec_getctarank(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     PL_EMU_FOR_LANES (lane, w->mask)
-        pl_emu_set_lane(w, &ins->args[0], lane, pl_emu_lane(w, &ins->args[1], lane) >> PL_EMU_RANK_SHIFT & 0xff);
+        pl_emu_set_lane(w, &ins->args[0], lane,
+                        pl_emu_lane(w, &ins->args[1], lane) >> PL_EMU_RANK_SHIFT & 0xff);
     return PL_EMU_NEXT;
 }
 
@@ -45,8 +51,8 @@ static bool is_aligned_broken(struct pl_emu_warp *w, const struct pl_emu_ins *in
 
 static enum pl_emu_status fault_aligned(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    pl_d_cluster_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), pl_ptx_infos[ins->ptx->form].mnemonic,
-                               w->mask, w->live);
+    pl_d_cluster_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
+                               pl_ptx_infos[ins->ptx->form].mnemonic, w->mask, w->live);
     return PL_EMU_FAULT;
 }
 
@@ -74,7 +80,8 @@ enum pl_emu_status pl_emu_exec_cluster_arrive(struct pl_emu_warp *w, const struc
     if (is_aligned_broken(w, ins))
         return fault_aligned(w, ins);
     if ((t->cluster_owed & w->mask) != 0) {
-        pl_d_cluster_arrive_twice(pl_emu_faults(w, (uint32_t)__builtin_ctz(t->cluster_owed & w->mask)), pl_emu_where(w));
+        pl_d_cluster_arrive_twice(
+            pl_emu_faults(w, (uint32_t)__builtin_ctz(t->cluster_owed & w->mask)), pl_emu_where(w));
         return PL_EMU_FAULT;
     }
     t->cluster_arrived |= w->mask;
@@ -90,11 +97,13 @@ static bool poll_cluster(struct pl_emu_warp *w, struct pl_emu_group *g)
     return (t->cluster_arrived & g->mask) == 0;
 }
 
-static void describe_cluster(struct pl_emu_warp *w, struct pl_emu_group *g, char *text, size_t n_bytes)
+static void describe_cluster(struct pl_emu_warp *w, struct pl_emu_group *g, char *text,
+                             size_t n_bytes)
 {
     (void)g;
     const struct pl_emu_async *a = w->cta->cluster->async;
-    snprintf(text, n_bytes, "waits at the cluster barrier, phase %llu: %u of %u threads have arrived",
+    snprintf(text, n_bytes,
+             "waits at the cluster barrier, phase %llu: %u of %u threads have arrived",
              (unsigned long long)a->cluster_phase, a->n_cluster_arrived, a->n_cluster_live);
 }
 
@@ -105,7 +114,8 @@ enum pl_emu_status pl_emu_exec_cluster_wait(struct pl_emu_warp *w, const struct 
     if (is_aligned_broken(w, ins))
         return fault_aligned(w, ins);
     if ((owed & w->mask) != w->mask) {
-        pl_d_cluster_wait_alone(pl_emu_faults(w, (uint32_t)__builtin_ctz(w->mask & ~owed)), pl_emu_where(w));
+        pl_d_cluster_wait_alone(pl_emu_faults(w, (uint32_t)__builtin_ctz(w->mask & ~owed)),
+                                pl_emu_where(w));
         return PL_EMU_FAULT;
     }
     if ((t->cluster_arrived & w->mask) != 0) { /* the phase they arrived in is still open */
@@ -153,7 +163,8 @@ static uint32_t launch_regs(const struct pl_emu_cta *cta)
         return f->max_nreg;
     if (n_threads == 0)
         return 0;
-    uint32_t n_ctas = f->min_nctapersm != 0 ? f->min_nctapersm : 1, n = 65536 / (n_threads * n_ctas) / 8 * 8;
+    uint32_t n_ctas = f->min_nctapersm != 0 ? f->min_nctapersm : 1,
+             n = 65536 / (n_threads * n_ctas) / 8 * 8;
     return n > 255 ? 255 : n;
 }
 
@@ -168,8 +179,10 @@ static void describe_pool(struct pl_emu_warp *w, struct pl_emu_group *g, char *t
 {
     const struct pl_async_cta *c = w->cta->async;
     const struct pl_async_warp *t = w->async;
-    snprintf(text, n_bytes, "setmaxnreg.inc waits for %u registers a thread; it has %u, and the CTA's pool holds %u",
-             (unsigned)g->wait.a, t->n_regs, c->n_pool_regs);
+    snprintf(
+        text, n_bytes,
+        "setmaxnreg.inc waits for %u registers a thread; it has %u, and the CTA's pool holds %u",
+        (unsigned)g->wait.a, t->n_regs, c->n_pool_regs);
 }
 
 static bool start_pool(struct pl_emu_warp *w, uint32_t n_launch)
@@ -189,7 +202,8 @@ static bool start_pool(struct pl_emu_warp *w, uint32_t n_launch)
 
 enum pl_emu_status pl_emu_exec_setmaxnreg(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    uint32_t n_launch = launch_regs(w->cta), n = (uint32_t)pl_emu_lane(w, &ins->args[0], pl_emu_first_lane(w));
+    uint32_t n_launch = launch_regs(w->cta),
+             n = (uint32_t)pl_emu_lane(w, &ins->args[0], pl_emu_first_lane(w));
     bool is_inc = pl_emu_mod(ins, PL_PTX_CAT_REGS) == PL_PTX_MOD_REGS_INC;
     struct pl_diags *ds = pl_emu_faults(w, pl_emu_first_lane(w));
     if (n < 24 || n > 256 || n % 8 != 0) {
@@ -207,7 +221,8 @@ enum pl_emu_status pl_emu_exec_setmaxnreg(struct pl_emu_warp *w, const struct pl
         return PL_EMU_FAULT;
     }
     if (is_inc && c->n_pool_regs + t->n_regs < n) {
-        w->group->wait = (struct pl_emu_wait){.poll = poll_pool, .describe = describe_pool, .a = n, .where = w->cta};
+        w->group->wait = (struct pl_emu_wait){
+            .poll = poll_pool, .describe = describe_pool, .a = n, .where = w->cta};
         return PL_EMU_BLOCKED;
     }
     c->n_pool_regs = c->n_pool_regs + t->n_regs - n;
@@ -225,14 +240,17 @@ enum pl_emu_status pl_emu_exec_fence_order(struct pl_emu_warp *w, const struct p
     return PL_EMU_NEXT;
 }
 
-enum pl_emu_status pl_emu_exec_fence_proxy_async(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+enum pl_emu_status pl_emu_exec_fence_proxy_async(struct pl_emu_warp *w,
+                                                 const struct pl_emu_ins *ins)
 {
-    if (pl_emu_mod(ins, PL_PTX_CAT_SPACE) != PL_PTX_MOD_SPACE_GLOBAL) /* that one leaves shared memory out */
+    if (pl_emu_mod(ins, PL_PTX_CAT_SPACE) !=
+        PL_PTX_MOD_SPACE_GLOBAL) /* that one leaves shared memory out */
         pl_async_fence_proxy(w);
     return PL_EMU_NEXT;
 }
 
-enum pl_emu_status pl_emu_exec_fence_mbarrier_init(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+enum pl_emu_status pl_emu_exec_fence_mbarrier_init(struct pl_emu_warp *w,
+                                                   const struct pl_emu_ins *ins)
 {
     (void)ins;
     pl_async_fence_init(w);

@@ -27,7 +27,8 @@ static bool is_predicated(const struct pl_emu_ins *ins)
 }
 
 /* Bytes that a lane takes from memory: the whole size, src-size, or none where ignore-src is true. */
-static bool copied_bytes(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane, uint32_t size, uint8_t *out)
+static bool copied_bytes(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane,
+                         uint32_t size, uint8_t *out)
 {
     uint32_t n_fixed = 3u + (pl_emu_mod(ins, PL_PTX_CAT_L2HINT) != PL_PTX_MOD_NONE);
     uint64_t n = size;
@@ -48,7 +49,8 @@ static bool cp_lane(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32
     struct pl_emu_warp *w = op->w;
     uint32_t size = op->u.cp.n_bytes;
     uint64_t from = pl_emu_address(w, &ins->args[1], lane);
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), size, size, "cp.async", &op->u.cp.to[lane]) ||
+    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), size, size,
+                           "cp.async", &op->u.cp.to[lane]) ||
         !copied_bytes(w, ins, lane, size, &op->u.cp.n_copied[lane]))
         return false;
     op->u.cp.from[lane] = NULL;
@@ -64,7 +66,8 @@ static bool cp_lane(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32
     return op->u.cp.from[lane] != NULL;
 }
 
-static enum pl_emu_status cp_group(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lanes, uint32_t group)
+static enum pl_emu_status cp_group(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                   uint32_t lanes, uint32_t group)
 {
     struct pl_async_op *op = pl_async_new(w, lanes, &pl_async_cp);
     if (op == NULL)
@@ -72,7 +75,8 @@ static enum pl_emu_status cp_group(struct pl_emu_warp *w, const struct pl_emu_in
     op->owner = PL_ASYNC_BY_CP_ASYNC;
     op->group = group;
     op->is_generic_proxy = true;
-    op->u.cp.n_bytes = is_ca(ins) ? (uint8_t)pl_emu_lane(w, &ins->args[2], pl_emu_first_lane(w)) : 16;
+    op->u.cp.n_bytes =
+        is_ca(ins) ? (uint8_t)pl_emu_lane(w, &ins->args[2], pl_emu_first_lane(w)) : 16;
     PL_EMU_FOR_LANES (lane, lanes)
         if (!cp_lane(op, ins, lane)) {
             pl_async_drop(op);
@@ -121,17 +125,20 @@ enum pl_emu_status pl_emu_exec_cp_wait(struct pl_emu_warp *w, const struct pl_em
         uint32_t n_groups = t->cp_group[lane] + is_all; /* wait_all commits first */
         t->cp_group[lane] = n_groups;
         if (s == PL_EMU_NEXT && n_left < n_groups)
-            s = pl_async_wait_groups(w, lane, PL_ASYNC_BY_CP_ASYNC, n_groups - (uint32_t)n_left, false);
+            s = pl_async_wait_groups(w, lane, PL_ASYNC_BY_CP_ASYNC, n_groups - (uint32_t)n_left,
+                                     false);
     }
     return s;
 }
 
-static enum pl_emu_status cp_arrive_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status cp_arrive_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                         uint32_t lane)
 {
     uint32_t address;
     struct pl_async_place p;
     if (!pl_async_shared_address(w, ins, &ins->args[0], lane, &address) ||
-        !pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, "mbarrier access", &p) ||
+        !pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, "mbarrier access",
+                           &p) ||
         pl_async_bar_at(w, lane, p, "cp.async.mbarrier.arrive") == NULL)
         return PL_EMU_FAULT;
     if (pl_emu_mod(ins, PL_PTX_CAT_NOINC) == PL_PTX_MOD_NONE) {
@@ -162,12 +169,14 @@ enum pl_emu_status pl_emu_exec_cp_mbar_arrive(struct pl_emu_warp *w, const struc
 
 /* ---- st.async, red.async ------------------------------------------------------------------------------------------------------ */
 
-static void take_value(struct pl_async_op *op, const struct pl_emu_ins *ins, const struct pl_emu_arg *v, uint32_t lane)
+static void take_value(struct pl_async_op *op, const struct pl_emu_ins *ins,
+                       const struct pl_emu_arg *v, uint32_t lane)
 {
     uint32_t elem_bytes = pl_ptx_types[pl_emu_type(ins, 0)].bits / 8u;
     uint32_t n = v->kind == PL_EMU_ARG_VECTOR ? v->n : 1;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t x = pl_emu_lane(op->w, v->kind == PL_EMU_ARG_VECTOR ? &ins->args[v->first + i] : v, lane);
+        uint64_t x =
+            pl_emu_lane(op->w, v->kind == PL_EMU_ARG_VECTOR ? &ins->args[v->first + i] : v, lane);
         memcpy(op->u.store.value + i * elem_bytes, &x, elem_bytes);
     }
     op->u.store.n_bytes = (uint8_t)(n * elem_bytes);
@@ -176,7 +185,8 @@ static void take_value(struct pl_async_op *op, const struct pl_emu_ins *ins, con
 static struct pl_async_reduce reduction_of(const struct pl_emu_ins *ins)
 {
     uint8_t op = pl_emu_mod(ins, PL_PTX_CAT_ATOM);
-    return (struct pl_async_reduce){.is_on = op != PL_PTX_MOD_NONE, .op = op, .type = pl_emu_type(ins, 0)};
+    return (struct pl_async_reduce){
+        .is_on = op != PL_PTX_MOD_NONE, .op = op, .type = pl_emu_type(ins, 0)};
 }
 
 /* Where the value goes and which barrier learns of it: both in one CTA of the cluster; a reduction's in another one. */
@@ -186,12 +196,14 @@ static bool store_places(struct pl_async_op *op, const struct pl_emu_ins *ins, u
     const char *what = op->reduce.is_on ? "red.async" : "st.async";
     uint32_t n_bytes = op->u.store.n_bytes;
     struct pl_async_place p;
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), n_bytes, n_bytes, what, &p) ||
-        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[2], lane), PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, what,
-                           &op->signal))
+    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), n_bytes,
+                           n_bytes, what, &p) ||
+        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[2], lane),
+                           PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, what, &op->signal))
         return false;
     if (p.cta != op->signal.cta) {
-        pl_d_bulk_signal_elsewhere(pl_emu_faults(w, lane), pl_emu_where(w), what, p.cta->rank, op->signal.cta->rank);
+        pl_d_bulk_signal_elsewhere(pl_emu_faults(w, lane), pl_emu_where(w), what, p.cta->rank,
+                                   op->signal.cta->rank);
         return false;
     }
     if (op->reduce.is_on && p.cta == w->cta) {
@@ -204,7 +216,8 @@ static bool store_places(struct pl_async_op *op, const struct pl_emu_ins *ins, u
     return pl_async_bar_at(w, lane, op->signal, what) != NULL;
 }
 
-static enum pl_emu_status store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                     uint32_t lane)
 {
     struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_async_store);
     if (op == NULL)
@@ -222,7 +235,8 @@ static enum pl_emu_status store_lane(struct pl_emu_warp *w, const struct pl_emu_
 enum pl_emu_status pl_emu_exec_st_async(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     if (w->cta->cluster->n_ctas < 2) {
-        pl_d_cluster_of_one(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), pl_ptx_infos[ins->ptx->form].mnemonic);
+        pl_d_cluster_of_one(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
+                            pl_ptx_infos[ins->ptx->form].mnemonic);
         return PL_EMU_FAULT;
     }
     enum pl_emu_status s = PL_EMU_NEXT;
@@ -232,7 +246,8 @@ enum pl_emu_status pl_emu_exec_st_async(struct pl_emu_warp *w, const struct pl_e
     return s;
 }
 
-static enum pl_emu_status store_global_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status store_global_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                            uint32_t lane)
 {
     const char *what = pl_ptx_infos[ins->ptx->form].mnemonic;
     uint64_t address = pl_emu_address(w, &ins->args[0], lane);
@@ -265,9 +280,11 @@ enum pl_emu_status pl_emu_exec_st_async_global(struct pl_emu_warp *w, const stru
 
 /* ---- st.bulk: a plain, large store of zeros ------------------------------------------------------------------------------------- */
 
-static enum pl_emu_status st_bulk_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status st_bulk_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                       uint32_t lane)
 {
-    uint64_t n_bytes = pl_emu_lane(w, &ins->args[1], lane), value = pl_emu_lane(w, &ins->args[2], lane);
+    uint64_t n_bytes = pl_emu_lane(w, &ins->args[1], lane),
+             value = pl_emu_lane(w, &ins->args[2], lane);
     uint32_t address;
     struct pl_async_place p;
     if (value != 0) {

@@ -18,18 +18,20 @@
 
 /* ---- operands ---------------------------------------------------------------------------------------------------------- */
 
-static bool place_of(struct pl_emu_warp *w, const struct pl_emu_ins *ins, const struct pl_emu_arg *a, uint32_t lane,
-                     struct pl_async_place *out)
+static bool place_of(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                     const struct pl_emu_arg *a, uint32_t lane, struct pl_async_place *out)
 {
     uint32_t address;
     return pl_async_shared_address(w, ins, a, lane, &address) &&
-           pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, "mbarrier access", out);
+           pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, "mbarrier access",
+                             out);
 }
 
-static enum pl_emu_status error_at(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p, enum pl_mbar_error e,
-                                   const struct pl_mbar *b)
+static enum pl_emu_status error_at(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
+                                   enum pl_mbar_error e, const struct pl_mbar *b)
 {
-    return e == PL_MBAR_OK ? PL_EMU_NEXT : pl_async_bar_error(pl_emu_faults(w, lane), pl_emu_where(w), p, e, b);
+    return e == PL_MBAR_OK ? PL_EMU_NEXT
+                           : pl_async_bar_error(pl_emu_faults(w, lane), pl_emu_where(w), p, e, b);
 }
 
 /* ---- init, inval ---------------------------------------------------------------------------------------------------------- */
@@ -65,7 +67,8 @@ static void update_range(struct pl_async_cta *c)
     }
 }
 
-static enum pl_emu_status init_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status init_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                    uint32_t lane)
 {
     const struct pl_emu_async *a = w->cta->cluster->async;
     struct pl_async_place p;
@@ -73,7 +76,8 @@ static enum pl_emu_status init_lane(struct pl_emu_warp *w, const struct pl_emu_i
         return PL_EMU_FAULT;
     struct pl_async_bar *bar = pl_async_bar_find(p);
     if (bar != NULL && bar->is_live) {
-        pl_d_mbar_init_live(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p), bar->init_line);
+        pl_d_mbar_init_live(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p),
+                            bar->init_line);
         return PL_EMU_FAULT;
     }
     if (bar == NULL && (bar = add_bar(p)) == NULL)
@@ -83,12 +87,13 @@ static enum pl_emu_status init_lane(struct pl_emu_warp *w, const struct pl_emu_i
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
     uint32_t thread = pl_async_thread(w, lane);
-    *bar = (struct pl_async_bar){.offset_bytes = p.offset_bytes,
-                                 .is_live = true,
-                                 .init_line = ins->line,
-                                 .last_line = ins->line,
-                                 .init_thread = thread,
-                                 .init_epoch = a->epochs == NULL ? 0 : a->epochs[thread] + a->bar_epochs[thread]};
+    *bar = (struct pl_async_bar){
+        .offset_bytes = p.offset_bytes,
+        .is_live = true,
+        .init_line = ins->line,
+        .last_line = ins->line,
+        .init_thread = thread,
+        .init_epoch = a->epochs == NULL ? 0 : a->epochs[thread] + a->bar_epochs[thread]};
     update_range(p.cta->async);
     pl_async_bar_set(p, &b);
     pl_emu_shared_mark(p.cta, p.offset_bytes, PL_MBAR_N_BYTES);
@@ -104,7 +109,8 @@ enum pl_emu_status pl_emu_exec_mbar_init(struct pl_emu_warp *w, const struct pl_
     return s;
 }
 
-static enum pl_emu_status inval_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status inval_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                     uint32_t lane)
 {
     struct pl_async_place p;
     if (!place_of(w, ins, &ins->args[0], lane, &p))
@@ -135,18 +141,21 @@ static void note_change(struct pl_async_bar *bar, const struct pl_emu_ins *ins, 
     bar->n_phases += has_completed;
 }
 
-static enum pl_emu_status tx_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status tx_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                  uint32_t lane)
 {
     bool is_expect = ins->ptx->form == PL_PTX_mbarrier_expect_tx, has_completed = false;
     struct pl_async_place p;
     if (!place_of(w, ins, &ins->args[0], lane, &p))
         return PL_EMU_FAULT;
-    struct pl_async_bar *bar = pl_async_bar_at(w, lane, p, is_expect ? "mbarrier.expect_tx" : "mbarrier.complete_tx");
+    struct pl_async_bar *bar =
+        pl_async_bar_at(w, lane, p, is_expect ? "mbarrier.expect_tx" : "mbarrier.complete_tx");
     if (bar == NULL)
         return PL_EMU_FAULT;
     struct pl_mbar b = pl_async_bar_get(p);
     uint32_t n_bytes = (uint32_t)pl_emu_lane(w, &ins->args[1], lane);
-    enum pl_mbar_error e = is_expect ? pl_mbar_expect_tx(&b, n_bytes) : pl_mbar_complete_tx(&b, n_bytes, &has_completed);
+    enum pl_mbar_error e = is_expect ? pl_mbar_expect_tx(&b, n_bytes)
+                                     : pl_mbar_complete_tx(&b, n_bytes, &has_completed);
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
     note_change(bar, ins, has_completed);
@@ -163,7 +172,8 @@ enum pl_emu_status pl_emu_exec_mbar_tx(struct pl_emu_warp *w, const struct pl_em
     return s;
 }
 
-static struct pl_mbar_arrive arrive_op(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static struct pl_mbar_arrive arrive_op(const struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                       uint32_t lane)
 {
     struct pl_mbar_arrive op = {.n_arrivals = 1};
     uint32_t value = ins->n_args > 2 ? (uint32_t)pl_emu_lane(w, &ins->args[2], lane) : 1;
@@ -184,7 +194,8 @@ static struct pl_mbar_arrive arrive_op(const struct pl_emu_warp *w, const struct
     return op;
 }
 
-static enum pl_emu_status arrive_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status arrive_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                      uint32_t lane)
 {
     struct pl_async_place p;
     if (!place_of(w, ins, &ins->args[1], lane, &p))
@@ -218,10 +229,12 @@ enum pl_emu_status pl_emu_exec_mbar_arrive(struct pl_emu_warp *w, const struct p
     return s;
 }
 
-enum pl_emu_status pl_emu_exec_mbar_pending_count(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+enum pl_emu_status pl_emu_exec_mbar_pending_count(struct pl_emu_warp *w,
+                                                  const struct pl_emu_ins *ins)
 {
     PL_EMU_FOR_LANES (lane, w->mask)
-        pl_emu_set_lane(w, &ins->args[0], lane, pl_mbar_pending_count(pl_emu_lane(w, &ins->args[1], lane)));
+        pl_emu_set_lane(w, &ins->args[0], lane,
+                        pl_mbar_pending_count(pl_emu_lane(w, &ins->args[1], lane)));
     return PL_EMU_NEXT;
 }
 
@@ -256,7 +269,8 @@ bool pl_async_time_out(struct pl_emu_warp *w)
     uint64_t now = w->cta->cluster->async->n_changes + 1;
     for (uint32_t i = 0; i < PL_EMU_LANES; i++) {
         struct pl_emu_group *g = &w->groups[i];
-        if (g->state != PL_EMU_GROUP_BLOCKED || g->wait.poll != poll_bar || t->timed_out_at[i] == now)
+        if (g->state != PL_EMU_GROUP_BLOCKED || g->wait.poll != poll_bar ||
+            t->timed_out_at[i] == now)
             continue;
         t->timed_out_at[i] = now;
         g->stage = IS_TIMED_OUT;
@@ -267,17 +281,19 @@ bool pl_async_time_out(struct pl_emu_warp *w)
 
 static bool is_try(const struct pl_emu_ins *ins)
 {
-    return ins->ptx->form == PL_PTX_mbarrier_try_wait || ins->ptx->form == PL_PTX_mbarrier_try_wait_parity;
+    return ins->ptx->form == PL_PTX_mbarrier_try_wait ||
+           ins->ptx->form == PL_PTX_mbarrier_try_wait_parity;
 }
 
 static bool has_parity(const struct pl_emu_ins *ins)
 {
-    return ins->ptx->form == PL_PTX_mbarrier_try_wait_parity || ins->ptx->form == PL_PTX_mbarrier_test_wait_parity;
+    return ins->ptx->form == PL_PTX_mbarrier_try_wait_parity ||
+           ins->ptx->form == PL_PTX_mbarrier_test_wait_parity;
 }
 
 /* The barrier and the parity of the phase that a lane asks for. */
-static bool wait_operands(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane, struct pl_async_place *p,
-                          uint32_t *parity)
+static bool wait_operands(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane,
+                          struct pl_async_place *p, uint32_t *parity)
 {
     if (!place_of(w, ins, &ins->args[1], lane, p))
         return false;
@@ -287,7 +303,8 @@ static bool wait_operands(struct pl_emu_warp *w, const struct pl_emu_ins *ins, u
     }
     uint64_t v = pl_emu_lane(w, &ins->args[2], lane);
     *parity = has_parity(ins) ? (uint32_t)v & 1 : (uint32_t)(v >> 63);
-    return pl_async_bar_at(w, lane, *p, is_try(ins) ? "mbarrier.try_wait" : "mbarrier.test_wait") != NULL;
+    return pl_async_bar_at(w, lane, *p, is_try(ins) ? "mbarrier.try_wait" : "mbarrier.test_wait") !=
+           NULL;
 }
 
 /* Put the group to sleep on the barrier that its first lane asks for. */
@@ -295,8 +312,11 @@ static enum pl_emu_status sleep_on(struct pl_emu_warp *w, struct pl_async_place 
 {
     if (pl_async_warp_of(w) == NULL)
         return pl_async_no_memory(w);
-    w->group->wait = (struct pl_emu_wait){
-        .poll = poll_bar, .describe = describe_wait, .a = p.offset_bytes, .b = parity, .where = p.cta};
+    w->group->wait = (struct pl_emu_wait){.poll = poll_bar,
+                                          .describe = describe_wait,
+                                          .a = p.offset_bytes,
+                                          .b = parity,
+                                          .where = p.cta};
     return PL_EMU_BLOCKED;
 }
 

@@ -14,7 +14,8 @@
 
 #include <string.h>
 
-typedef enum pl_emu_status lane_fn(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane);
+typedef enum pl_emu_status lane_fn(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                   uint32_t lane);
 
 static enum pl_emu_status for_lanes(struct pl_emu_warp *w, const struct pl_emu_ins *ins, lane_fn *f)
 {
@@ -25,11 +26,15 @@ static enum pl_emu_status for_lanes(struct pl_emu_warp *w, const struct pl_emu_i
     return s;
 }
 
-static bool has(const struct pl_emu_ins *ins, enum pl_ptx_cat cat) { return pl_emu_mod(ins, cat) != PL_PTX_MOD_NONE; }
+static bool has(const struct pl_emu_ins *ins, enum pl_ptx_cat cat)
+{
+    return pl_emu_mod(ins, cat) != PL_PTX_MOD_NONE;
+}
 
 /* ---- parts that the forms share ---------------------------------------------------------------------------------------------- */
 
-static bool bulk_bytes(struct pl_emu_warp *w, uint32_t lane, const struct pl_emu_arg *a, uint32_t *n_bytes)
+static bool bulk_bytes(struct pl_emu_warp *w, uint32_t lane, const struct pl_emu_arg *a,
+                       uint32_t *n_bytes)
 {
     *n_bytes = (uint32_t)pl_emu_lane(w, a, lane);
     if (*n_bytes % 16 == 0)
@@ -39,7 +44,8 @@ static bool bulk_bytes(struct pl_emu_warp *w, uint32_t lane, const struct pl_emu
 }
 
 /* Device memory of an untyped copy. */
-static uint8_t *bulk_global(struct pl_emu_warp *w, uint32_t lane, const struct pl_emu_arg *a, uint32_t n_bytes, const char *what)
+static uint8_t *bulk_global(struct pl_emu_warp *w, uint32_t lane, const struct pl_emu_arg *a,
+                            uint32_t n_bytes, const char *what)
 {
     uint64_t address = pl_emu_address(w, a, lane);
     if (address % 16 != 0) {
@@ -59,16 +65,19 @@ static struct pl_async_range range_of(struct pl_async_place p, uint32_t n_bytes)
 
 /* The barrier that a load signals. For cta_group::2 it is that of the pair's CTA with the parity of mbar's own CTA; else it
  * must lie beside the data. */
-static bool take_signal(struct pl_async_op *op, uint32_t lane, uint32_t address, uint32_t n_bytes, bool is_pair)
+static bool take_signal(struct pl_async_op *op, uint32_t lane, uint32_t address, uint32_t n_bytes,
+                        bool is_pair)
 {
     struct pl_emu_warp *w = op->w;
     uint32_t rank = address >> PL_EMU_RANK_SHIFT, target = op->target.cta->rank;
     if (is_pair)
         address = ((target & ~1u) | (rank & 1)) << PL_EMU_RANK_SHIFT | (address & 0xffffff);
-    if (!pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, op->kind->name, &op->signal))
+    if (!pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, op->kind->name,
+                           &op->signal))
         return false;
     if (!is_pair && op->signal.cta != op->target.cta) {
-        pl_d_bulk_signal_elsewhere(pl_emu_faults(w, lane), pl_emu_where(w), op->kind->name, target, op->signal.cta->rank);
+        pl_d_bulk_signal_elsewhere(pl_emu_faults(w, lane), pl_emu_where(w), op->kind->name, target,
+                                   op->signal.cta->rank);
         return false;
     }
     op->has_signal = true;
@@ -101,8 +110,8 @@ static bool join_bulk_group(struct pl_async_op *op, uint32_t lane)
 }
 
 /* Ranks that a load writes to: the multicast mask, or that of the destination address alone. */
-static bool target_ranks(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane, uint32_t i_mask, uint32_t address,
-                         uint32_t *ranks)
+static bool target_ranks(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane,
+                         uint32_t i_mask, uint32_t address, uint32_t *ranks)
 {
     uint32_t n_ctas = w->cta->cluster->n_ctas;
     *ranks = 1u << (address >> PL_EMU_RANK_SHIFT & 15);
@@ -122,7 +131,8 @@ static uint32_t at_rank(const struct pl_emu_ins *ins, uint32_t address, uint32_t
 
 /* ---- cp.async.bulk, cp.reduce.async.bulk --------------------------------------------------------------------------------------- */
 
-static enum pl_emu_status bulk_load_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status bulk_load_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                         uint32_t lane)
 {
     uint32_t n_bytes, ranks, to = (uint32_t)pl_emu_address(w, &ins->args[0], lane),
                              bar = (uint32_t)pl_emu_address(w, &ins->args[3], lane);
@@ -141,7 +151,8 @@ static enum pl_emu_status bulk_load_lane(struct pl_emu_warp *w, const struct pl_
         struct pl_async_place p;
         op->u.bulk.global = from;
         op->u.bulk.n_bytes = n_bytes;
-        bool is_good = pl_async_place_at(w, lane, at_rank(ins, to, rank), n_bytes, 16, "bulk load", &p);
+        bool is_good =
+            pl_async_place_at(w, lane, at_rank(ins, to, rank), n_bytes, 16, "bulk load", &p);
         if (is_good) {
             op->target = range_of(p, n_bytes);
             is_good = take_signal(op, lane, at_rank(ins, bar, rank), n_bytes, false);
@@ -162,16 +173,21 @@ static struct pl_async_reduce reduction_of(const struct pl_emu_ins *ins)
     if (!has(ins, PL_PTX_CAT_ATOM))
         return (struct pl_async_reduce){0};
     uint8_t type = pl_emu_type(ins, 0);
-    return (struct pl_async_reduce){
-        .is_on = true, .op = pl_emu_mod(ins, PL_PTX_CAT_ATOM), .type = type, .is_ftz = type == PL_PTX_TYPE_F32};
+    return (struct pl_async_reduce){.is_on = true,
+                                    .op = pl_emu_mod(ins, PL_PTX_CAT_ATOM),
+                                    .type = type,
+                                    .is_ftz = type == PL_PTX_TYPE_F32};
 }
 
-static bool peer_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane, uint32_t n_bytes)
+static bool peer_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane,
+                          uint32_t n_bytes)
 {
     struct pl_emu_warp *w = op->w;
     struct pl_async_place to, from;
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), n_bytes, 16, op->kind->name, &to) ||
-        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), n_bytes, 16, op->kind->name, &from))
+    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), n_bytes, 16,
+                           op->kind->name, &to) ||
+        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), n_bytes, 16,
+                           op->kind->name, &from))
         return false;
     if (to.cta == from.cta) {
         pl_d_bulk_same_cta(pl_emu_faults(w, lane), pl_emu_where(w), op->kind->name);
@@ -182,7 +198,8 @@ static bool peer_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, 
     return take_signal(op, lane, (uint32_t)pl_emu_address(w, &ins->args[3], lane), n_bytes, false);
 }
 
-static enum pl_emu_status bulk_peer_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status bulk_peer_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                         uint32_t lane)
 {
     uint32_t n_bytes;
     if (!bulk_bytes(w, lane, &ins->args[2], &n_bytes))
@@ -201,7 +218,8 @@ enum pl_emu_status pl_emu_exec_bulk_peer(struct pl_emu_warp *w, const struct pl_
     return for_lanes(w, ins, bulk_peer_lane);
 }
 
-static bool store_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane, uint32_t n_bytes)
+static bool store_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane,
+                           uint32_t n_bytes)
 {
     struct pl_emu_warp *w = op->w;
     struct pl_async_place from;
@@ -211,13 +229,15 @@ static bool store_operands(struct pl_async_op *op, const struct pl_emu_ins *ins,
         op->u.bulk.byte_mask = (uint16_t)pl_emu_lane(w, &ins->args[ins->n_args - 1], lane);
     op->u.bulk.global = bulk_global(w, lane, &ins->args[0], n_bytes, op->kind->name);
     if (op->u.bulk.global == NULL ||
-        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), n_bytes, 16, op->kind->name, &from))
+        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), n_bytes, 16,
+                           op->kind->name, &from))
         return false;
     op->source = range_of(from, n_bytes);
     return join_bulk_group(op, lane);
 }
 
-static enum pl_emu_status bulk_store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status bulk_store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                          uint32_t lane)
 {
     uint32_t n_bytes;
     if (!bulk_bytes(w, lane, &ins->args[2], &n_bytes))
@@ -237,14 +257,16 @@ enum pl_emu_status pl_emu_exec_bulk_store(struct pl_emu_warp *w, const struct pl
 }
 
 /* A hint: the operands are checked, nothing moves. */
-static enum pl_emu_status bulk_prefetch_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status bulk_prefetch_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                             uint32_t lane)
 {
     uint32_t n_bytes;
     if (!bulk_bytes(w, lane, &ins->args[1], &n_bytes))
         return PL_EMU_FAULT;
     if (n_bytes == 0)
         return PL_EMU_NEXT;
-    return bulk_global(w, lane, &ins->args[0], n_bytes, "bulk prefetch") == NULL ? PL_EMU_FAULT : PL_EMU_NEXT;
+    return bulk_global(w, lane, &ins->args[0], n_bytes, "bulk prefetch") == NULL ? PL_EMU_FAULT
+                                                                                 : PL_EMU_NEXT;
 }
 
 enum pl_emu_status pl_emu_exec_bulk_prefetch(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
@@ -287,9 +309,13 @@ enum pl_emu_status pl_emu_exec_bulk_wait(struct pl_emu_warp *w, const struct pl_
 
 /* ---- tensor copies: operands ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t n_dims(const struct pl_emu_ins *ins) { return pl_emu_mod(ins, PL_PTX_CAT_DIM) - PL_PTX_MOD_DIM_D1 + 1u; }
+static uint32_t n_dims(const struct pl_emu_ins *ins)
+{
+    return pl_emu_mod(ins, PL_PTX_CAT_DIM) - PL_PTX_MOD_DIM_D1 + 1u;
+}
 
-static bool check_mode(struct pl_emu_warp *w, uint32_t lane, const struct pl_tensormap *m, uint8_t tmode, uint32_t n)
+static bool check_mode(struct pl_emu_warp *w, uint32_t lane, const struct pl_tensormap *m,
+                       uint8_t tmode, uint32_t n)
 {
     struct pl_diags *ds = pl_emu_faults(w, lane);
     bool is_im2col = tmode == PL_PTX_MOD_TMODE_IM2COL || tmode == PL_PTX_MOD_TMODE_IM2COL_NO_OFFS;
@@ -299,7 +325,8 @@ static bool check_mode(struct pl_emu_warp *w, uint32_t lane, const struct pl_ten
         pl_d_tmap_mode(ds, pl_emu_where(w), is_im2col ? "im2col" : "tiled");
     else if (m->rank != n)
         pl_d_tmap_rank_differs(ds, pl_emu_where(w), m->rank, n);
-    else if ((tmode == PL_PTX_MOD_TMODE_GATHER4 || tmode == PL_PTX_MOD_TMODE_SCATTER4) && m->box[1] != 1)
+    else if ((tmode == PL_PTX_MOD_TMODE_GATHER4 || tmode == PL_PTX_MOD_TMODE_SCATTER4) &&
+             m->box[1] != 1)
         pl_d_tmap_gather_box(ds, pl_emu_where(w), m->box[1]);
     else
         return true;
@@ -307,13 +334,15 @@ static bool check_mode(struct pl_emu_warp *w, uint32_t lane, const struct pl_ten
 }
 
 /* What the packed types and a swizzle allow in one direction only. Source: PTX ISA, Tensors: Packed format; cuTensorMapEncodeTiled */
-static bool check_packed(struct pl_emu_warp *w, uint32_t lane, const struct pl_tensormap *m, int32_t coord0, bool is_load)
+static bool check_packed(struct pl_emu_warp *w, uint32_t lane, const struct pl_tensormap *m,
+                         int32_t coord0, bool is_load)
 {
     struct pl_diags *ds = pl_emu_faults(w, lane);
     const char *type = pl_tmap_type_name((enum pl_tmap_type)m->type);
     if (m->type == PL_TMAP_U4_ALIGN16 && !is_load)
         pl_d_tmap_direction(ds, pl_emu_where(w), type, "a store");
-    else if (m->type == PL_TMAP_U6_ALIGN16 && is_load && m->swizzle == PL_TMAP_SWIZZLE_128B_ATOM_64B)
+    else if (m->type == PL_TMAP_U6_ALIGN16 && is_load &&
+             m->swizzle == PL_TMAP_SWIZZLE_128B_ATOM_64B)
         pl_d_tmap_direction(ds, pl_emu_where(w), type, "a load with swizzle 128B_ATOM_64B");
     else if (m->type == PL_TMAP_U4_ALIGN8 && coord0 % 2 != 0)
         pl_d_tmap_packed_coord(ds, pl_emu_where(w), coord0, 2);
@@ -326,8 +355,8 @@ static bool check_packed(struct pl_emu_warp *w, uint32_t lane, const struct pl_t
 
 /* Map, mode, coordinates and im2col offsets of one lane. i_tensor: operand that holds map and coordinates; i_offsets: where
  * the offsets stand, if the form has them. */
-static bool tensor_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane, uint32_t i_tensor,
-                            uint32_t i_offsets)
+static bool tensor_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane,
+                            uint32_t i_tensor, uint32_t i_offsets)
 {
     struct pl_emu_warp *w = op->w;
     const struct pl_emu_arg *map = &ins->args[ins->args[i_tensor].first], *coords = map + 1;
@@ -343,17 +372,20 @@ static bool tensor_operands(struct pl_async_op *op, const struct pl_emu_ins *ins
     for (uint32_t i = 0; i < coords->n && i < PL_TMAP_MAX_RANK; i++)
         op->u.tensor.coords[i] = (int32_t)pl_emu_lane(w, &ins->args[coords->first + i], lane);
     memset(op->u.tensor.offsets, 0, sizeof op->u.tensor.offsets);
-    const struct pl_emu_arg *offsets = tmode == PL_PTX_MOD_TMODE_IM2COL ? &ins->args[i_offsets] : NULL;
+    const struct pl_emu_arg *offsets =
+        tmode == PL_PTX_MOD_TMODE_IM2COL ? &ins->args[i_offsets] : NULL;
     for (uint32_t i = 0; offsets != NULL && i < offsets->n && i < 3; i++)
         op->u.tensor.offsets[i] = (uint16_t)pl_emu_lane(w, &ins->args[offsets->first + i], lane);
     return check_packed(w, lane, m, op->u.tensor.coords[0], op->u.tensor.is_load);
 }
 
 /* Shared memory of the box: 128-byte aligned; a swizzle may reach to the end of the last 128-byte line. */
-static bool tile_at(struct pl_async_op *op, uint32_t lane, uint32_t address, struct pl_async_range *out)
+static bool tile_at(struct pl_async_op *op, uint32_t lane, uint32_t address,
+                    struct pl_async_range *out)
 {
     struct pl_box b;
-    pl_box_start(&b, &op->u.tensor.map, (enum pl_box_mode)op->u.tensor.mode, op->u.tensor.coords, op->u.tensor.offsets);
+    pl_box_start(&b, &op->u.tensor.map, (enum pl_box_mode)op->u.tensor.mode, op->u.tensor.coords,
+                 op->u.tensor.offsets);
     uint32_t n_bytes = pl_box_shared_bytes(&b);
     if (op->u.tensor.map.swizzle != PL_TMAP_SWIZZLE_NONE)
         n_bytes = (n_bytes + 127) / 128 * 128;
@@ -367,23 +399,28 @@ static bool tile_at(struct pl_async_op *op, uint32_t lane, uint32_t address, str
 static uint32_t payload_of(const struct pl_async_op *op)
 {
     struct pl_box b;
-    pl_box_start(&b, &op->u.tensor.map, (enum pl_box_mode)op->u.tensor.mode, op->u.tensor.coords, op->u.tensor.offsets);
+    pl_box_start(&b, &op->u.tensor.map, (enum pl_box_mode)op->u.tensor.mode, op->u.tensor.coords,
+                 op->u.tensor.offsets);
     return pl_box_payload_bytes(&b);
 }
 
 /* ---- tensor load ------------------------------------------------------------------------------------------------------------------------- */
 
-static bool load_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane, uint32_t to, uint32_t bar)
+static bool load_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane,
+                          uint32_t to, uint32_t bar)
 {
     op->u.tensor.is_load = true;
     return tensor_operands(op, ins, lane, 1, 3) && tile_at(op, lane, to, &op->target) &&
-           take_signal(op, lane, bar, payload_of(op), pl_emu_mod(ins, PL_PTX_CAT_CTA_GROUP) == PL_PTX_MOD_CTA_GROUP_G2);
+           take_signal(op, lane, bar, payload_of(op),
+                       pl_emu_mod(ins, PL_PTX_CAT_CTA_GROUP) == PL_PTX_MOD_CTA_GROUP_G2);
 }
 
-static enum pl_emu_status tensor_load_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status tensor_load_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                           uint32_t lane)
 {
     bool has_offsets = ins->n_args > 3 && ins->args[3].kind == PL_EMU_ARG_VECTOR;
-    uint32_t ranks, to = (uint32_t)pl_emu_address(w, &ins->args[0], lane), bar = (uint32_t)pl_emu_address(w, &ins->args[2], lane);
+    uint32_t ranks, to = (uint32_t)pl_emu_address(w, &ins->args[0], lane),
+                    bar = (uint32_t)pl_emu_address(w, &ins->args[2], lane);
     if (!target_ranks(w, ins, lane, has_offsets ? 4 : 3, to, &ranks))
         return PL_EMU_FAULT;
     enum pl_emu_status s = PL_EMU_NEXT;
@@ -394,7 +431,8 @@ static enum pl_emu_status tensor_load_lane(struct pl_emu_warp *w, const struct p
         struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_async_tensor_load);
         if (op == NULL)
             return PL_EMU_FAULT;
-        s = submit_or_drop(op, load_operands(op, ins, lane, at_rank(ins, to, rank), is_pair ? bar : at_rank(ins, bar, rank)));
+        s = submit_or_drop(op, load_operands(op, ins, lane, at_rank(ins, to, rank),
+                                             is_pair ? bar : at_rank(ins, bar, rank)));
     }
     return s;
 }
@@ -404,7 +442,8 @@ enum pl_emu_status pl_emu_exec_tensor_load(struct pl_emu_warp *w, const struct p
     return for_lanes(w, ins, tensor_load_lane);
 }
 
-static enum pl_emu_status tensor_prefetch_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status tensor_prefetch_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                               uint32_t lane)
 {
     struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_async_tensor_load);
     if (op == NULL)
@@ -457,11 +496,13 @@ static bool take_reduction(struct pl_async_op *op, const struct pl_emu_ins *ins,
         return true;
     const struct reduce_facts *f = &reduce_types[op->u.tensor.map.type];
     if ((f->ops & ops_of(atom)) == 0) {
-        pl_d_tmap_reduce_type(pl_emu_faults(op->w, lane), pl_emu_where(op->w), pl_ptx_mods[atom].text,
+        pl_d_tmap_reduce_type(pl_emu_faults(op->w, lane), pl_emu_where(op->w),
+                              pl_ptx_mods[atom].text,
                               pl_tmap_type_name((enum pl_tmap_type)op->u.tensor.map.type));
         return false;
     }
-    op->reduce = (struct pl_async_reduce){.is_on = true, .op = atom, .type = f->type, .is_ftz = f->type == PL_PTX_TYPE_F32};
+    op->reduce = (struct pl_async_reduce){
+        .is_on = true, .op = atom, .type = f->type, .is_ftz = f->type == PL_PTX_TYPE_F32};
     return true;
 }
 
@@ -469,21 +510,24 @@ static bool check_start(const struct pl_async_op *op, uint32_t lane)
 {
     for (uint32_t i = 0; i < op->u.tensor.map.rank && op->u.tensor.mode != PL_BOX_GATHER4; i++)
         if (op->u.tensor.coords[i] < 0) {
-            pl_d_tmap_store_coord(pl_emu_faults(op->w, lane), pl_emu_where(op->w), (int)i, op->u.tensor.coords[i]);
+            pl_d_tmap_store_coord(pl_emu_faults(op->w, lane), pl_emu_where(op->w), (int)i,
+                                  op->u.tensor.coords[i]);
             return false;
         }
     return true;
 }
 
-static enum pl_emu_status tensor_store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status tensor_store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                            uint32_t lane)
 {
     struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_async_tensor_store);
     if (op == NULL)
         return PL_EMU_FAULT;
     op->u.tensor.is_load = false;
-    return submit_or_drop(op, tensor_operands(op, ins, lane, 0, 0) && check_start(op, lane) &&
-                                  tile_at(op, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), &op->source) &&
-                                  take_reduction(op, ins, lane) && join_bulk_group(op, lane));
+    return submit_or_drop(
+        op, tensor_operands(op, ins, lane, 0, 0) && check_start(op, lane) &&
+                tile_at(op, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), &op->source) &&
+                take_reduction(op, ins, lane) && join_bulk_group(op, lane));
 }
 
 enum pl_emu_status pl_emu_exec_tensor_store(struct pl_emu_warp *w, const struct pl_emu_ins *ins)

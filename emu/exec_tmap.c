@@ -29,7 +29,8 @@ static enum pl_tmap_field field_of(uint8_t mod)
 }
 
 /* The 128 bytes that an instruction edits, as a generic access to them. */
-static uint8_t *image_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins, const struct pl_emu_arg *a, uint32_t lane)
+static uint8_t *image_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                         const struct pl_emu_arg *a, uint32_t lane)
 {
     uint64_t address = pl_emu_address(w, a, lane);
     bool is_shared = pl_emu_mod(ins, PL_PTX_CAT_SPACE) == PL_PTX_MOD_SPACE_SHARED_CTA;
@@ -40,17 +41,19 @@ static uint8_t *image_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins, co
     if (!is_shared && address - PL_EMU_SHARED_WINDOW > UINT32_MAX)
         return pl_emu_generic_at(w, lane, address, PL_TMAP_N_BYTES);
     struct pl_async_place p;
-    if (!pl_async_place_at(w, lane, (uint32_t)address, PL_TMAP_N_BYTES, PL_TMAP_N_BYTES, "tensormap.replace", &p))
+    if (!pl_async_place_at(w, lane, (uint32_t)address, PL_TMAP_N_BYTES, PL_TMAP_N_BYTES,
+                           "tensormap.replace", &p))
         return NULL;
-    if (p.cta->async != NULL &&
-        pl_emu_async_on_shared(w, p.cta, lane, pl_async_address(p), PL_TMAP_N_BYTES, true) != PL_EMU_NEXT)
+    if (p.cta->async != NULL && pl_emu_async_on_shared(w, p.cta, lane, pl_async_address(p),
+                                                       PL_TMAP_N_BYTES, true) != PL_EMU_NEXT)
         return NULL;
     return pl_async_data(p);
 }
 
 static bool has_ordinal(const struct pl_emu_ins *ins)
 {
-    return ins->ptx->form == PL_PTX_tensormap_replace_dim || ins->ptx->form == PL_PTX_tensormap_replace_stride;
+    return ins->ptx->form == PL_PTX_tensormap_replace_dim ||
+           ins->ptx->form == PL_PTX_tensormap_replace_stride;
 }
 
 enum pl_emu_status pl_emu_exec_tmap_replace(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
@@ -61,28 +64,32 @@ enum pl_emu_status pl_emu_exec_tmap_replace(struct pl_emu_warp *w, const struct 
         if (image == NULL)
             return PL_EMU_FAULT;
         uint32_t ordinal = has_ordinal(ins) ? (uint32_t)pl_emu_lane(w, &ins->args[1], lane) : 0;
-        pl_tensormap_replace(image, field, ordinal, pl_emu_lane(w, &ins->args[has_ordinal(ins) ? 2 : 1], lane));
+        pl_tensormap_replace(image, field, ordinal,
+                             pl_emu_lane(w, &ins->args[has_ordinal(ins) ? 2 : 1], lane));
     }
     return PL_EMU_NEXT;
 }
 
 /* The warp copies one map together; its release is the order that the emulator always keeps. */
-enum pl_emu_status pl_emu_exec_tmap_cp_fenceproxy(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+enum pl_emu_status pl_emu_exec_tmap_cp_fenceproxy(struct pl_emu_warp *w,
+                                                  const struct pl_emu_ins *ins)
 {
     uint32_t lane = pl_emu_first_lane(w);
     uint64_t to = pl_emu_address(w, &ins->args[0], lane);
     struct pl_async_place from;
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), PL_TMAP_N_BYTES, PL_TMAP_N_BYTES,
-                           "tensormap.cp_fenceproxy", &from))
+    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane),
+                           PL_TMAP_N_BYTES, PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy", &from))
         return PL_EMU_FAULT;
     if (to % PL_TMAP_N_BYTES != 0)
-        return (enum pl_emu_status)pl_emu_fault_misaligned(w, lane, to, PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy");
+        return (enum pl_emu_status)pl_emu_fault_misaligned(w, lane, to, PL_TMAP_N_BYTES,
+                                                           "tensormap.cp_fenceproxy");
     uint8_t *image = pl_emu_global_at(w, to, PL_TMAP_N_BYTES);
     if (image == NULL)
-        return (enum pl_emu_status)pl_emu_fault_global(w, lane, to, PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy");
+        return (enum pl_emu_status)pl_emu_fault_global(w, lane, to, PL_TMAP_N_BYTES,
+                                                       "tensormap.cp_fenceproxy");
     if (!pl_emu_shared_is_written(from.cta, from.offset_bytes, PL_TMAP_N_BYTES))
-        return (enum pl_emu_status)pl_emu_fault_unwritten(w, lane, pl_async_address(from), PL_TMAP_N_BYTES,
-                                                          "tensormap.cp_fenceproxy");
+        return (enum pl_emu_status)pl_emu_fault_unwritten(
+            w, lane, pl_async_address(from), PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy");
     memcpy(image, pl_async_data(from), PL_TMAP_N_BYTES);
     return PL_EMU_NEXT;
 }
@@ -94,7 +101,8 @@ enum pl_emu_status pl_emu_exec_tmap_prefetch(struct pl_emu_warp *w, const struct
     PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t address = pl_emu_address(w, &ins->args[0], lane);
         if (address % PL_TMAP_ALIGN_BYTES != 0)
-            return (enum pl_emu_status)pl_emu_fault_misaligned(w, lane, address, PL_TMAP_ALIGN_BYTES, "prefetch.tensormap");
+            return (enum pl_emu_status)pl_emu_fault_misaligned(
+                w, lane, address, PL_TMAP_ALIGN_BYTES, "prefetch.tensormap");
         if (pl_emu_generic_at(w, lane, address, PL_TMAP_N_BYTES) == NULL)
             return PL_EMU_FAULT;
     }
