@@ -61,7 +61,8 @@ static void put_word(struct printer *p, const char *key, const char *word)
 }
 static void put_flag(struct printer *p, const char *key, bool is_set)
 {
-    pl_buf_printf(p->out, is_set ? " %s" : "%.0s", key);
+    if (is_set)
+        pl_buf_printf(p->out, " %s", key);
 }
 
 static void put_shape(struct printer *p, const pl_shape *s)
