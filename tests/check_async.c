@@ -163,7 +163,7 @@ START_TEST(random_operations_agree_with_the_model)
         bool is_good, wants_good, has_completed = false;
         switch (below(4)) {
         case 0: {
-            uint32_t n_bytes = 16 * below(20);
+            uint32_t n_bytes = below(3) != 0 && b.tx < 0 ? (uint32_t)-b.tx : 16 * below(20);
             wants_good = model_tx(&m, n_bytes, false);
             is_good = pl_mbar_expect_tx(&b, n_bytes) == PL_MBAR_OK;
             break;
