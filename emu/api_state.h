@@ -77,7 +77,6 @@ struct pl_context {
     struct pl_module *modules;
     size_t limits[PL_N_LIMITS];
     CUfunc_cache cache_config;
-    uint32_t peers; /* bit i: peer access to device i is enabled */
 };
 
 /* "the n-th call of a function gives this code". */
@@ -156,7 +155,8 @@ void pl_process_reset(void);
 struct pl_emu_counters pl_process_counters(const struct pl_process *p);
 void pl_process_configure_devices(void); /* after a change of settings */
 
-/* Keep the text of a fault, count it, print it where reports are on. */
+/* Keep the text of a refusal or fault, print it where reports are on. report: it is a fault, count it. */
+void pl_process_note(const char *text);
 void pl_process_report(const char *text);
 
 /* Device of an ordinal, or NULL. */
@@ -166,6 +166,7 @@ struct pl_device *pl_device_find(CUdevice ordinal);
 struct pl_context *pl_ctx_current(void);
 /* 0, 709 for an inactive one, the sticky code, 201 for NULL. */
 CUresult pl_ctx_check(const struct pl_context *ctx);
+bool pl_ctx_open(struct pl_context *ctx); /* give a closed one its default stream and limits */
 CUresult pl_ctx_create(struct pl_device *d, unsigned flags, struct pl_context **out);
 void pl_ctx_close(struct pl_context *ctx); /* wait for its work; free what it has; ctx stays */
 void pl_ctx_destroy(struct pl_context *ctx);

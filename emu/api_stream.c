@@ -1,0 +1,313 @@
+/*
+ * Streams. Driver API reference: Stream Management, Stream Memory Operations. Capture is in emu/api_capture.c.
+ */
+#include "emu/api_capture.h"
+#include "emu/api_event.h"
+#include "emu/api_mem.h"
+#include "emu/api_work.h"
+
+enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
+
+CUresult pl_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+    if (stream == NULL || flags > CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (priority > LEAST_PRIORITY)
+        priority = LEAST_PRIORITY;
+    if (priority < GREATEST_PRIORITY)
+        priority = GREATEST_PRIORITY;
+    struct pl_stream *s = pl_stream_create(pl_ctx_current(), flags, priority);
+    if (s == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *stream = pl_stream_handle(s);
+    return CUDA_SUCCESS;
+}
+
+CUresult pl_cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    return pl_cuStreamCreateWithPriority(stream, flags, LEAST_PRIORITY);
+}
+
+/* Returns at once; what is queued still runs. */
+CUresult pl_cuStreamDestroy_v2(CUstream stream)
+{
+    struct pl_stream *s = pl_obj_find(stream, PL_OBJ_STREAM);
+    if (s == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = pl_ctx_check(s->ctx);
+    pl_capture_drop_stream(s);
+    pl_stream_destroy(s);
+    return r;
+}
+
+CUresult pl_cuStreamGetPriority(CUstream stream, int *priority)
+{
+    struct pl_stream *s;
+    if (priority == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        *priority = s->priority;
+    return r;
+}
+
+CUresult pl_cuStreamGetFlags(CUstream stream, unsigned int *flags)
+{
+    struct pl_stream *s;
+    if (flags == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        *flags = s->flags;
+    return r;
+}
+
+CUresult pl_cuStreamGetId(CUstream stream, unsigned long long *id)
+{
+    struct pl_stream *s;
+    if (id == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        *id = s->id;
+    return r;
+}
+
+CUresult pl_cuStreamGetDevice(CUstream stream, CUdevice *dev)
+{
+    struct pl_stream *s;
+    if (dev == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        *dev = s->ctx->device->ordinal;
+    return r;
+}
+
+CUresult pl_cuStreamGetCtx(CUstream stream, CUcontext *ctx)
+{
+    struct pl_stream *s;
+    if (ctx == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        *ctx = pl_obj_handle(&s->ctx->obj);
+    return r;
+}
+
+CUresult pl_cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx, CUgreenCtx *green)
+{
+    if (green == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *green = NULL; /* there are no green contexts */
+    return pl_cuStreamGetCtx(stream, ctx);
+}
+
+CUresult pl_cuStreamQuery(CUstream stream)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = pl_ctx_check(s->ctx);
+    if (r == CUDA_SUCCESS)
+        r = pl_capture_check_legacy(s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (s->capture != NULL)
+        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return pl_stream_is_idle(s) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+/* The legacy stream is done when all that it is ordered with is. */
+static void drain_blocking(struct pl_context *ctx)
+{
+    for (struct pl_stream *s = ctx->streams; s != NULL;) {
+        if (!pl_stream_is_blocking(s) || pl_stream_is_idle(s)) {
+            s = s->next;
+            continue;
+        }
+        pl_stream_drain(s);
+        s = ctx->streams;
+    }
+}
+
+CUresult pl_cuStreamSynchronize(CUstream stream)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = pl_ctx_check(s->ctx);
+    if (r == CUDA_SUCCESS)
+        r = pl_capture_check_legacy(s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct pl_context *ctx = s->ctx;
+    if (s->capture != NULL)
+        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (s == ctx->legacy)
+        drain_blocking(ctx);
+    else
+        pl_stream_drain(s);
+    return ctx->sticky;
+}
+
+CUresult pl_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct pl_event *e = pl_obj_find(event, PL_OBJ_EVENT);
+    if (e == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags == 1 && s->capture != NULL)
+        return pl_capture_wait_external(s, event);
+    if (s->capture != NULL || e->capture_id != 0)
+        return pl_capture_wait(s, e);
+    if (e->mark == NULL || e->mark->is_done)
+        return CUDA_SUCCESS; /* never recorded, or done: nothing to wait for */
+    return pl_stream_submit(s, &(struct pl_work){0}, e->mark, NULL);
+}
+
+CUresult pl_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user,
+                                unsigned int flags)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (callback == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (s->capture != NULL)
+        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    struct pl_work w = {.kind = PL_WORK_HOST,
+                        .host = {.callback = callback, .stream = stream, .user = user}};
+    return pl_stream_submit(s, &w, NULL, NULL);
+}
+
+CUresult pl_cuStreamAttachMemAsync(CUstream stream, CUdeviceptr ptr, size_t length,
+                                   unsigned int flags)
+{
+    struct pl_stream *s;
+    const struct pl_alloc *a = pl_alloc_find(ptr);
+    (void)length;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (a == NULL || a->kind != PL_ALLOC_MANAGED || flags == 0 || flags > CU_MEM_ATTACH_SINGLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    return pl_stream_submit(s, &(struct pl_work){0}, NULL, NULL); /* all see it always */
+}
+
+/* ---- attributes ------------------------------------------------------------------------------------------------------ */
+
+static CUresult check_attribute(CUstreamAttrID attr)
+{
+    bool ok = attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+              attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+              attr == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+              attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+              attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+    return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult pl_cuStreamGetAttribute(CUstream stream, CUstreamAttrID attr, CUstreamAttrValue *value)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = value == NULL ? CUDA_ERROR_INVALID_VALUE : check_attribute(attr);
+    if (r != CUDA_SUCCESS)
+        return r;
+    *value = (CUstreamAttrValue){0};
+    if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+        value->priority = s->priority;
+    return CUDA_SUCCESS;
+}
+
+/* All but the priority are hints about caches and waiting, without an effect here. */
+CUresult pl_cuStreamSetAttribute(CUstream stream, CUstreamAttrID attr,
+                                 const CUstreamAttrValue *value)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = value == NULL ? CUDA_ERROR_INVALID_VALUE : check_attribute(attr);
+    if (r == CUDA_SUCCESS && attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+        s->priority = value->priority;
+    return r;
+}
+
+CUresult pl_cuStreamCopyAttributes(CUstream dst, CUstream src)
+{
+    struct pl_stream *to, *from;
+    CUresult r = pl_stream_find(dst, &to);
+    if (r == CUDA_SUCCESS)
+        r = pl_stream_find(src, &from);
+    if (r == CUDA_SUCCESS)
+        to->priority = from->priority;
+    return r;
+}
+
+/* ---- memory operations ------------------------------------------------------------------------------------------------ */
+
+static CUresult submit_value(CUstream stream, enum pl_work_kind kind, struct pl_value_work v)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct pl_side side = pl_side_of(v.address);
+    if (v.address % v.n_bytes != 0 || (side.device == NULL && pl_alloc_find(v.address) == NULL) ||
+        !pl_side_is_inside(&side, v.n_bytes, 1, 1))
+        return CUDA_ERROR_INVALID_VALUE;
+    v.device = side.device;
+    struct pl_work w = {.kind = kind, .value = v};
+    return pl_stream_submit(s, &w, NULL, NULL);
+}
+
+CUresult pl_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                    unsigned int flags)
+{
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    return submit_value(stream, PL_WORK_WRITE_VALUE,
+                        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 4});
+}
+
+CUresult pl_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+                                    unsigned int flags)
+{
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    return submit_value(stream, PL_WORK_WRITE_VALUE,
+                        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 8});
+}
+
+/* Which comparison, and the flush of remote writes, which has none to flush here. */
+static bool are_wait_flags(unsigned flags)
+{
+    return (flags & ~(unsigned)(CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH)) == 0;
+}
+
+CUresult pl_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                   unsigned int flags)
+{
+    if (!are_wait_flags(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    return submit_value(
+        stream, PL_WORK_WAIT_VALUE,
+        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 4, .flags = flags});
+}
+
+CUresult pl_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+                                   unsigned int flags)
+{
+    if (!are_wait_flags(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    return submit_value(
+        stream, PL_WORK_WAIT_VALUE,
+        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 8, .flags = flags});
+}
