@@ -326,9 +326,9 @@ CUresult pl_cuStreamEndCapture(CUstream stream, CUgraph *graph)
         return pl_capture_invalidate(c, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread_id != pl_thread_get()->id)
         return pl_capture_invalidate(c, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-    r = c->is_invalid         ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    r = c->is_invalid       ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
         : !is_all_joined(c) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-                              : CUDA_SUCCESS;
+                            : CUDA_SUCCESS;
     struct pl_graph *g = c->graph;
     bool is_users_graph = c->is_users_graph;
     end_capture(c);

@@ -18,8 +18,8 @@ struct pl_capture {
     struct pl_stream *origin;
     struct pl_graph *graph;
     bool is_invalid;
-    bool is_users_graph;        /* of cuStreamBeginCaptureToGraph */
-    CUgraphNode *tip_handles;   /* what cuStreamGetCaptureInfo gave out last */
+    bool is_users_graph;      /* of cuStreamBeginCaptureToGraph */
+    CUgraphNode *tip_handles; /* what cuStreamGetCaptureInfo gave out last */
 };
 
 /* 900 when this thread may not make a potentially unsafe call now; the captures concerned become invalid. */

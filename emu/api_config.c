@@ -248,9 +248,8 @@ static int add_rules(const char *value)
             continue;
         if (pl_process.n_rules == PL_MAX_RULES)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        pl_process.rules[pl_process.n_rules] =
-            (struct pl_rule){(enum pl_api)i, atomic_load(&pl_process.n_calls[i]) + n, is_lasting,
-                             (CUresult)code};
+        pl_process.rules[pl_process.n_rules] = (struct pl_rule){
+            (enum pl_api)i, atomic_load(&pl_process.n_calls[i]) + n, is_lasting, (CUresult)code};
         atomic_fetch_add_explicit(&pl_process.n_rules, 1, memory_order_release);
         r = CUDA_SUCCESS;
     }

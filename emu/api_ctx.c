@@ -315,7 +315,8 @@ CUresult pl_cuCtxGetSharedMemConfig(CUsharedconfig *config)
 
 CUresult pl_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
-    return (unsigned)config > 2 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; /* no effect since sm_50 */
+    return (unsigned)config > 2 ? CUDA_ERROR_INVALID_VALUE
+                                : CUDA_SUCCESS; /* no effect since sm_50 */
 }
 
 CUresult pl_cuCtxResetPersistingL2Cache(void) { return CUDA_SUCCESS; }

@@ -113,7 +113,9 @@ static bool find_attribute(const struct pl_device *d, CUdevice_attribute attr, i
     const struct pl_chip *c = d->chip;
     switch (attr) {
 #define ATTR(name, id, figure)                                                                     \
-    case CU_DEVICE_ATTRIBUTE_##name: *value = figure; return true;
+    case CU_DEVICE_ATTRIBUTE_##name:                                                               \
+        *value = figure;                                                                           \
+        return true;
 #include "emu/device_attr.def"
 #undef ATTR
     }

@@ -7,9 +7,9 @@ struct pl_event {
     struct pl_obj obj;
     struct pl_context *ctx;
     unsigned flags;
-    struct pl_mark *mark;   /* NULL: never recorded */
-    uint64_t capture_id;    /* recorded last in this capture; 0: in none */
-    struct pl_node **tips;  /* the nodes it stands for there */
+    struct pl_mark *mark;  /* NULL: never recorded */
+    uint64_t capture_id;   /* recorded last in this capture; 0: in none */
+    struct pl_node **tips; /* the nodes it stands for there */
     uint32_t n_tips;
 };
 

@@ -53,10 +53,8 @@ static bool add_item(struct pl_exec *x, const struct pl_node *n)
         x->cap = cap;
     }
     struct item *it = &x->items[x->n];
-    *it = (struct item){.node = pl_obj_handle(&n->obj),
-                        .type = n->type,
-                        .event = n->event,
-                        .is_enabled = true};
+    *it = (struct item){
+        .node = pl_obj_handle(&n->obj), .type = n->type, .event = n->event, .is_enabled = true};
     if (!pl_work_copy(&it->work, &n->work))
         return false;
     x->n++;
@@ -123,8 +121,8 @@ CUresult pl_cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = pl_cuGraphInstantiateWithFlags(exec, graph, params->flags);
     params->hErrNode_out = NULL;
-    params->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                                           : CUDA_GRAPH_INSTANTIATE_ERROR;
+    params->result_out =
+        r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     return r;
 }
 
@@ -353,11 +351,11 @@ CUresult pl_cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpd
     }
     CUgraphExecUpdateResult how = compare(x, fresh, &at);
     if (info != NULL)
-        *info = (CUgraphExecUpdateResultInfo){
-            .result = how,
-            .errorNode = how != CU_GRAPH_EXEC_UPDATE_SUCCESS && at < fresh->n
-                             ? fresh->items[at].node
-                             : NULL};
+        *info = (CUgraphExecUpdateResultInfo){.result = how,
+                                              .errorNode = how != CU_GRAPH_EXEC_UPDATE_SUCCESS &&
+                                                                   at < fresh->n
+                                                               ? fresh->items[at].node
+                                                               : NULL};
     for (uint32_t i = 0; how == CU_GRAPH_EXEC_UPDATE_SUCCESS && i < x->n; i++) {
         struct pl_work old = x->items[i].work;
         x->items[i].work = fresh->items[i].work;

@@ -28,10 +28,10 @@
 #undef CU
 
 /* ISO C has no conversion from a function to an object pointer; POSIX has, as dlsym needs it. */
-#define ADDRESS(f) __extension__(void *) f
+#define ADDRESS(f)            __extension__(void *) f
 #define ADDRESS_PLAIN(symbol) NULL
-#define ADDRESS_PTSZ(symbol) ADDRESS(symbol##_ptsz)
-#define ADDRESS_PTDS(symbol) ADDRESS(symbol##_ptds)
+#define ADDRESS_PTSZ(symbol)  ADDRESS(symbol##_ptsz)
+#define ADDRESS_PTDS(symbol)  ADDRESS(symbol##_ptds)
 
 const struct pl_api_info pl_api_infos[PL_API_COUNT] = {
 #define CU(name, version, symbol, need, capture, variant, params, args)                            \

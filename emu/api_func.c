@@ -23,8 +23,7 @@ static struct view view_of(const struct pl_function *f)
 
 static uint32_t max_threads(const struct view *v)
 {
-    uint32_t by_registers =
-        v->info->n_regs == 0 ? 1024 : REGISTERS_SM / v->info->n_regs / 32 * 32;
+    uint32_t by_registers = v->info->n_regs == 0 ? 1024 : REGISTERS_SM / v->info->n_regs / 32 * 32;
     return v->info->max_threads < by_registers ? v->info->max_threads : by_registers;
 }
 
@@ -225,8 +224,7 @@ CUresult pl_cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset_b
     return get_param(&k->info, index, offset_bytes, n_bytes);
 }
 
-CUresult pl_cuFuncGetParamInfo(CUfunction func, size_t index, size_t *offset_bytes,
-                               size_t *n_bytes)
+CUresult pl_cuFuncGetParamInfo(CUfunction func, size_t index, size_t *offset_bytes, size_t *n_bytes)
 {
     struct pl_function *f;
     CUresult r = pl_function_find(func, pl_ctx_current(), &f);
@@ -271,8 +269,8 @@ CUresult pl_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction func)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = pl_function_find(func, pl_ctx_current(), &f);
     if (r == CUDA_SUCCESS)
-        *state = f->is_loaded ? CU_FUNCTION_LOADING_STATE_LOADED
-                              : CU_FUNCTION_LOADING_STATE_UNLOADED;
+        *state =
+            f->is_loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
     return r;
 }
 

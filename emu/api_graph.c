@@ -297,9 +297,8 @@ CUresult pl_work_from_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct pl_work *w
     const struct pl_function *f = pl_obj_find(func, PL_OBJ_FUNCTION);
     if (f != NULL)
         ctx = f->module->ctx;
-    CUlaunchConfig c = {p->gridDimX,  p->gridDimY,  p->gridDimZ,       p->blockDimX,
-                        p->blockDimY, p->blockDimZ, p->sharedMemBytes, NULL,
-                        NULL,         0};
+    CUlaunchConfig c = {p->gridDimX,  p->gridDimY,       p->gridDimZ, p->blockDimX, p->blockDimY,
+                        p->blockDimZ, p->sharedMemBytes, NULL,        NULL,         0};
     return pl_launch_prepare(ctx, func, &c, p->kernelParams, p->extra, w);
 }
 
@@ -409,8 +408,7 @@ CUresult pl_cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphN
 {
     struct place p = {node, graph, deps, n_deps};
     CUresult r = check_place(&p);
-    return r != CUDA_SUCCESS ? r
-                             : add(&p, CU_GRAPH_NODE_TYPE_EMPTY, &(struct pl_work){0}, NULL);
+    return r != CUDA_SUCCESS ? r : add(&p, CU_GRAPH_NODE_TYPE_EMPTY, &(struct pl_work){0}, NULL);
 }
 
 CUresult pl_cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
@@ -493,8 +491,8 @@ CUresult pl_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNod
     }
 }
 
-CUresult pl_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
-                           size_t n_deps, CUgraphNodeParams *params)
+CUresult pl_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n_deps,
+                           CUgraphNodeParams *params)
 {
     return pl_cuGraphAddNode_v2(node, graph, deps, NULL, n_deps, params);
 }
@@ -621,8 +619,11 @@ CUresult pl_cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID a
     case CU_LAUNCH_ATTRIBUTE_PRIORITY: k->priority = value->priority; break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
         CUlaunchAttribute a = {.id = attr, .value = *value};
-        CUlaunchConfig c = {.gridDimX = k->grid[0], .gridDimY = k->grid[1],
-                            .gridDimZ = k->grid[2], .attrs = &a, .numAttrs = 1};
+        CUlaunchConfig c = {.gridDimX = k->grid[0],
+                            .gridDimY = k->grid[1],
+                            .gridDimZ = k->grid[2],
+                            .attrs = &a,
+                            .numAttrs = 1};
         struct pl_kernel_work asked;
         if (pl_obj_find(k->handle, PL_OBJ_FUNCTION) == NULL)
             return CUDA_ERROR_INVALID_HANDLE;
@@ -805,16 +806,15 @@ CUresult pl_cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const
     return CUDA_SUCCESS;
 }
 
-CUresult pl_cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
-                                      const CUgraphNode *to, const CUgraphEdgeData *edges,
-                                      size_t n_deps)
+CUresult pl_cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                      const CUgraphEdgeData *edges, size_t n_deps)
 {
     (void)edges;
     return pl_cuGraphAddDependencies(graph, from, to, n_deps);
 }
 
-CUresult pl_cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
-                                      const CUgraphNode *to, size_t n_deps)
+CUresult pl_cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                      size_t n_deps)
 {
     struct pl_node *a, *b;
     if (n_deps != 0 && (from == NULL || to == NULL))

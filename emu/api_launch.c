@@ -76,8 +76,8 @@ static CUresult check_cluster(const struct pl_function *f, const CUlaunchConfig 
 
 static CUresult check_dims(const CUlaunchConfig *c)
 {
-    bool is_grid_possible = c->gridDimX - 1 < INT32_MAX && c->gridDimY - 1 < 65535 &&
-                            c->gridDimZ - 1 < 65535;
+    bool is_grid_possible =
+        c->gridDimX - 1 < INT32_MAX && c->gridDimY - 1 < 65535 && c->gridDimZ - 1 < 65535;
     bool is_block_possible = c->blockDimX - 1 < 1024 && c->blockDimY - 1 < 1024 &&
                              c->blockDimZ - 1 < 64 &&
                              (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ <= 1024;
@@ -116,9 +116,9 @@ static CUresult check_cooperative(const struct pl_function *f, const CUlaunchCon
                                   struct pl_diags *ds)
 {
     uint64_t n = (uint64_t)c->gridDimX * c->gridDimY * c->gridDimZ;
-    uint64_t most = (uint64_t)f->module->ctx->device->n_sms *
-                    pl_function_occupancy(f, c->blockDimX * c->blockDimY * c->blockDimZ,
-                                          c->sharedMemBytes);
+    uint64_t most =
+        (uint64_t)f->module->ctx->device->n_sms *
+        pl_function_occupancy(f, c->blockDimX * c->blockDimY * c->blockDimZ, c->sharedMemBytes);
     if (n <= most)
         return CUDA_SUCCESS;
     pl_d_launch_cooperative(ds, (struct pl_where){0}, f->info->name, n, most);
@@ -204,7 +204,7 @@ static CUresult copy_buffer(const struct pl_function *f, void **extra, struct pl
     pl_d_launch_params(&say.diags, (struct pl_where){0}, f->info->name, *n_bytes,
                        (unsigned)k->n_params_bytes);
     return finish(&say, *n_bytes < k->n_params_bytes ? CUDA_ERROR_INVALID_VALUE
-                                                      : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+                                                     : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
 CUresult pl_launch_params(const struct pl_function *f, void **params, void **extra,
@@ -220,7 +220,8 @@ CUresult pl_launch_params(const struct pl_function *f, void **params, void **ext
     for (uint32_t i = 0; i < info->n_params; i++) {
         if (params[i] == NULL)
             return CUDA_ERROR_INVALID_VALUE;
-        memcpy((char *)k->params + info->params[i].offset_bytes, params[i], info->params[i].n_bytes);
+        memcpy((char *)k->params + info->params[i].offset_bytes, params[i],
+               info->params[i].n_bytes);
     }
     return CUDA_SUCCESS;
 }

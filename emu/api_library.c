@@ -132,7 +132,8 @@ static CUresult check_library_options(CUlibraryOption *options, void **values, u
 {
     if (n != 0 && options == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    (void)values; /* the text is always copied, so whether the caller preserves it is of no interest */
+    (void)
+        values; /* the text is always copied, so whether the caller preserves it is of no interest */
     for (unsigned i = 0; i < n; i++)
         if ((unsigned)options[i] > CU_LIBRARY_BINARY_IS_PRESERVED)
             return CUDA_ERROR_INVALID_VALUE;
@@ -302,10 +303,7 @@ CUresult pl_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const ch
 
 /* ---- kernels --------------------------------------------------------------------------------------------------------- */
 
-static uint32_t index_of(const struct pl_kernel *k)
-{
-    return (uint32_t)(k - k->library->kernels);
-}
+static uint32_t index_of(const struct pl_kernel *k) { return (uint32_t)(k - k->library->kernels); }
 
 CUresult pl_function_find(CUfunction handle, struct pl_context *ctx, struct pl_function **out)
 {

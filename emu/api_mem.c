@@ -213,7 +213,8 @@ CUresult pl_cuMemHostRegister_v2(void *ptr, size_t n_bytes, unsigned int flags)
 {
     if (ptr == NULL || n_bytes == 0 || (flags & ~15u) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (pl_alloc_find((uintptr_t)ptr) != NULL || pl_alloc_find((uintptr_t)ptr + n_bytes - 1) != NULL)
+    if (pl_alloc_find((uintptr_t)ptr) != NULL ||
+        pl_alloc_find((uintptr_t)ptr + n_bytes - 1) != NULL)
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     return add_host(ptr, n_bytes, PL_ALLOC_REGISTERED, flags);
 }
@@ -426,9 +427,12 @@ static CUresult get_attribute(const struct pointer *p, CUpointer_attribute attr,
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: put_u64(data, p->range->n_bytes); break;
     case CU_POINTER_ATTRIBUTE_MAPPED: put_int(data, 1); break;
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: put_int(data, CU_MEM_ACCESS_FLAGS_PROT_READWRITE); break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        put_int(data, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: {
-        void *h = p->alloc != NULL && p->alloc->pool != NULL ? pl_obj_handle(&p->alloc->pool->obj) : NULL;
+        void *h =
+            p->alloc != NULL && p->alloc->pool != NULL ? pl_obj_handle(&p->alloc->pool->obj) : NULL;
         memcpy(data, &h, sizeof h);
         break;
     }
@@ -575,7 +579,8 @@ void pl_mem_reset(void)
     table.cap = 0;
 }
 
-static CUresult give_pool(CUdevice dev, CUmemoryPool *out, struct pl_pool *(*of)(struct pl_device *))
+static CUresult give_pool(CUdevice dev, CUmemoryPool *out,
+                          struct pl_pool *(*of)(struct pl_device *))
 {
     struct pl_device *d = pl_device_find(dev);
     if (out == NULL)
@@ -660,9 +665,7 @@ CUresult pl_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, v
         memcpy(&p->release_threshold, value, sizeof(uint64_t));
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        p->used_high_bytes = p->used_bytes;
-        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: p->used_high_bytes = p->used_bytes; return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: break;
     }

@@ -63,8 +63,9 @@ static bool begins_with(const void *image, const char *magic)
 
 static bool is_binary(const void *image)
 {
-    return begins_with(image, "\x7f" "ELF") || begins_with(image, "\x50\xed\x55\xba") ||
-           begins_with(image, "\xb1\x43\x62\x46");
+    return begins_with(image, "\x7f"
+                              "ELF") ||
+           begins_with(image, "\x50\xed\x55\xba") || begins_with(image, "\xb1\x43\x62\x46");
 }
 
 char *pl_image_copy(const void *image)
@@ -76,7 +77,8 @@ CUresult pl_image_check(const void *image, size_t *n_bytes, struct pl_diags *ds)
 {
     struct pl_where nowhere = {0};
     int major, minor;
-    if (begins_with(image, "\x7f" "ELF"))
+    if (begins_with(image, "\x7f"
+                           "ELF"))
         return pl_d_image_cubin(ds, nowhere), CUDA_ERROR_NO_BINARY_FOR_GPU;
     if (is_binary(image))
         return pl_d_image_fat(ds, nowhere), CUDA_ERROR_NO_BINARY_FOR_GPU;

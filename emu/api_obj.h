@@ -34,7 +34,8 @@ struct pl_obj {
     uint32_t index;
 };
 
-bool pl_obj_add(struct pl_obj *o, enum pl_obj_kind kind); /* false: no memory, or 2^20 handles live */
+bool pl_obj_add(struct pl_obj *o,
+                enum pl_obj_kind kind); /* false: no memory, or 2^20 handles live */
 void pl_obj_remove(struct pl_obj *o);
 
 /* The object of a handle, or NULL when there is none of this kind. */

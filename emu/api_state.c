@@ -98,7 +98,8 @@ static CUresult check_phase(const struct pl_api_info *f)
 CUresult pl_api_enter(enum pl_api api, bool is_per_thread)
 {
     const struct pl_api_info *f = &pl_api_infos[api];
-    uint64_t call = atomic_fetch_add_explicit(&pl_process.n_calls[api], 1, memory_order_relaxed) + 1;
+    uint64_t call =
+        atomic_fetch_add_explicit(&pl_process.n_calls[api], 1, memory_order_relaxed) + 1;
     CUresult r = CUDA_SUCCESS;
     if (atomic_load_explicit(&pl_process.n_rules, memory_order_acquire) != 0)
         r = find_rule(api, call);

@@ -59,7 +59,8 @@ struct pl_device {
     int ordinal, n_sms;
     const struct pl_chip *chip;
     struct pl_emu_device *emu;
-    struct pl_context *primary; /* made at the first retain; its handle stays the same from then on */
+    struct pl_context
+        *primary; /* made at the first retain; its handle stays the same from then on */
     uint32_t primary_refs;
     unsigned primary_flags;
     struct pl_pool *default_pool, *pool; /* NULL until asked for */
