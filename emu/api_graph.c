@@ -131,7 +131,7 @@ void pl_graph_reset(void)
     pl_exec_reset();
 }
 
-static struct pl_graph *clone(const struct pl_graph *from);
+static struct pl_graph *clone_graph(const struct pl_graph *from);
 
 /* Everything but the edges. */
 static bool clone_node(const struct pl_node *from, struct pl_graph *to)
@@ -142,7 +142,7 @@ static bool clone_node(const struct pl_node *from, struct pl_graph *to)
     n->event = from->event;
     if (from->child == NULL)
         return true;
-    n->child = clone(from->child);
+    n->child = clone_graph(from->child);
     if (n->child != NULL)
         n->child->is_child = true;
     return n->child != NULL;
@@ -157,7 +157,7 @@ static struct pl_node *twin(const struct pl_node *n, const struct pl_graph *to)
     return t;
 }
 
-static struct pl_graph *clone(const struct pl_graph *from)
+static struct pl_graph *clone_graph(const struct pl_graph *from)
 {
     struct pl_graph *to = pl_graph_create();
     bool ok = to != NULL;
@@ -200,7 +200,7 @@ CUresult pl_cuGraphClone(CUgraph *out, CUgraph graph)
     const struct pl_graph *g = pl_obj_find(graph, PL_OBJ_GRAPH);
     if (out == NULL || g == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    struct pl_graph *copy = clone(g);
+    struct pl_graph *copy = clone_graph(g);
     if (copy == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *out = pl_obj_handle(&copy->obj);
@@ -422,7 +422,7 @@ CUresult pl_cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUg
         return r;
     if (from == NULL || child == graph)
         return CUDA_ERROR_INVALID_VALUE;
-    struct pl_graph *copy = clone(from);
+    struct pl_graph *copy = clone_graph(from);
     if (copy == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     copy->is_child = true;
