@@ -103,12 +103,23 @@ static void check_tma(struct pl_fn *fn, const struct pl_op *op, const struct pl_
                           pl_fact_text(need[i]));
 }
 
+static bool is_clipped(const struct pl_ref_info *r)
+{
+    for (int i = 0; i < PL_MAX_RANK; i++)
+        if (r->has_clip[i])
+            return true;
+    return false;
+}
+
 static void check_copy(struct pl_fn *fn, const struct pl_op *op)
 {
     bool is_in = op->code == PL_OP_COPY_IN,
          has_tma = (fn->request.target->features & PL_F_TMA) != 0;
     const struct pl_ref_info *gmem = pl_ir_ref(fn, op->refs[is_in ? 0 : 1]);
+    const struct pl_ref_info *smem = pl_ir_ref(fn, op->refs[is_in ? 1 : 0]);
     int32_t n = cluster_size(fn);
+    if (smem->space == PL_SPACE_SMEM && is_clipped(smem))
+        pl_d_smem_clipped(fn->diags, at(op->loc), pl_op_infos[op->code].name);
     if (op->mask != 0 && (n == 1 || (op->mask >> n) != 0))
         pl_d_multicast_mask(fn->diags, at(op->loc), op->mask, n);
     if (op->axis != 0 && n != 2)
@@ -244,10 +255,11 @@ static void track_op(struct pl_fn *fn, uint32_t id, void *user)
             t->line_of_val[id] = t->line_of_val[op->args[i]];
     if (op->code == PL_OP_LOAD) {
         const struct pl_ref_info *r = pl_ir_ref(fn, op->refs[0]);
-        bool is_zero_filled = op->oob == PL_OOB_AUTO && may_hang(fn, r);
-        t->of_val[id] =
-            r->space == PL_SPACE_GMEM ? (is_zero_filled ? ZERO : NOTHING) : t->of_array[array];
-        t->line_of_val[id] = r->space == PL_SPACE_GMEM ? op->loc.line : t->line_of_array[array];
+        bool is_edge = may_hang(fn, r) || is_clipped(r), is_gmem = r->space == PL_SPACE_GMEM;
+        t->of_val[id] = !is_edge                 ? (is_gmem ? NOTHING : t->of_array[array])
+                        : op->oob == PL_OOB_AUTO ? ZERO
+                                                 : NOTHING;
+        t->line_of_val[id] = is_edge || is_gmem ? op->loc.line : t->line_of_array[array];
     } else if (op->code == PL_OP_COPY_IN) {
         uint32_t to = pl_ir_ref(fn, op->refs[1])->array;
         if (op->oob == PL_OOB_AUTO && may_hang(fn, pl_ir_ref(fn, op->refs[0]))) {

@@ -118,23 +118,6 @@ static bool needs_level(const struct pl_op *op, enum pl_level *level, const char
     return is_cta || is_cluster;
 }
 
-/* Operands of an op that is issued once for the CTA; predicates and places. */
-static enum pl_level level_of_operands(const struct pl_fn *fn, const struct pl_op *op)
-{
-    enum pl_level level = PL_LEVEL_GRID;
-    for (uint32_t i = 0; i < op->n_args; i++)
-        if (op->args[i] != 0 && pl_ir_op(fn, op->args[i])->level > level)
-            level = pl_ir_op(fn, op->args[i])->level;
-    for (int r = 0; r < PL_OP_MAX_REFS; r++) {
-        const struct pl_ref_info *ref = pl_ir_ref(fn, op->refs[r]);
-        for (int i = 0; op->refs[r] != 0 && i < PL_MAX_RANK; i++)
-            for (int j = 0; j < ref->offset[i].n_terms; j++)
-                if (pl_ir_op(fn, ref->offset[i].terms[j].val)->level > level)
-                    level = pl_ir_op(fn, ref->offset[i].terms[j].val)->level;
-    }
-    return level;
-}
-
 static void check_level(struct pl_fn *fn, uint32_t id, void *user)
 {
     (void)user;
@@ -146,10 +129,6 @@ static void check_level(struct pl_fn *fn, uint32_t id, void *user)
         (fn->n_warpgroups > 1 || level < PL_LEVEL_CTA))
         pl_d_sync_under_narrow_condition(fn->diags, at(op->loc), pl_op_infos[op->code].name, scope,
                                          pl_level_name(block->level));
-    bool is_once = pl_op_infos[op->code].place == PL_PLACE_ISSUE && block->role_warpgroup < 0 &&
-                   fn->n_warpgroups > 1;
-    if (is_once && (block->level > PL_LEVEL_CTA || level_of_operands(fn, op) > PL_LEVEL_CTA))
-        pl_d_issue_varies(fn->diags, at(op->loc), pl_op_infos[op->code].name);
 }
 
 /* ---- order of SMEM accesses ---- */
