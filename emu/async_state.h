@@ -152,6 +152,7 @@ struct pl_emu_async {
     uint32_t n_cluster_arrived; /* barrier.cluster */
     uint64_t cluster_phase;
     uint32_t n_cluster_live;   /* threads */
+    bool has_clc_failed; /* a try_cancel has come back without a cluster */
     struct pl_async_map *maps; /* tensor maps seen, emu/async_tensor.c */
 };
 
