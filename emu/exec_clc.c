@@ -27,7 +27,8 @@ static enum pl_emu_status write_response(struct pl_async_op *op)
     return PL_EMU_NEXT;
 }
 
-static const struct pl_async_kind response = {"clusterlaunchcontrol response", NULL, write_response};
+static const struct pl_async_kind response = {"clusterlaunchcontrol response", NULL,
+                                              write_response};
 
 /* The first CTA of the cluster taken. */
 static bool take_cluster(struct pl_emu_cluster *cl, uint32_t words[4])
@@ -45,7 +46,8 @@ static bool take_cluster(struct pl_emu_cluster *cl, uint32_t words[4])
     return true;
 }
 
-static enum pl_emu_status respond(struct pl_emu_warp *w, uint32_t lane, const uint32_t words[4], uint32_t to, uint32_t bar)
+static enum pl_emu_status respond(struct pl_emu_warp *w, uint32_t lane, const uint32_t words[4],
+                                  uint32_t to, uint32_t bar)
 {
     struct pl_async_op *op = pl_async_new(w, 1u << lane, &response);
     if (op == NULL)
@@ -53,10 +55,13 @@ static enum pl_emu_status respond(struct pl_emu_warp *w, uint32_t lane, const ui
     struct pl_async_place p;
     op->owner = PL_ASYNC_BY_BARRIER;
     memcpy(op->u.store.value, words, RESPONSE_BYTES);
-    if (pl_async_place_at(w, lane, to, RESPONSE_BYTES, RESPONSE_BYTES, "clusterlaunchcontrol.try_cancel", &p) &&
-        pl_async_place_at(w, lane, bar, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, "clusterlaunchcontrol.try_cancel", &op->signal) &&
+    if (pl_async_place_at(w, lane, to, RESPONSE_BYTES, RESPONSE_BYTES,
+                          "clusterlaunchcontrol.try_cancel", &p) &&
+        pl_async_place_at(w, lane, bar, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES,
+                          "clusterlaunchcontrol.try_cancel", &op->signal) &&
         pl_async_bar_check_signal(w, lane, op->signal)) {
-        op->target = (struct pl_async_range){p.cta, p.offset_bytes, p.offset_bytes + RESPONSE_BYTES};
+        op->target =
+            (struct pl_async_range){p.cta, p.offset_bytes, p.offset_bytes + RESPONSE_BYTES};
         op->has_signal = true;
         op->signal_bytes = RESPONSE_BYTES;
         return pl_async_submit(op);
@@ -65,7 +70,8 @@ static enum pl_emu_status respond(struct pl_emu_warp *w, uint32_t lane, const ui
     return PL_EMU_FAULT;
 }
 
-static enum pl_emu_status try_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static enum pl_emu_status try_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                   uint32_t lane)
 {
     struct pl_emu_cluster *cl = w->cta->cluster;
     uint32_t to, bar, words[4];
@@ -73,7 +79,8 @@ static enum pl_emu_status try_lane(struct pl_emu_warp *w, const struct pl_emu_in
         pl_d_clc_after_failure(pl_emu_faults(w, lane), pl_emu_where(w));
         return PL_EMU_FAULT;
     }
-    if (!pl_async_shared_address(w, ins, &ins->args[0], lane, &to) || !pl_async_shared_address(w, ins, &ins->args[1], lane, &bar))
+    if (!pl_async_shared_address(w, ins, &ins->args[0], lane, &to) ||
+        !pl_async_shared_address(w, ins, &ins->args[1], lane, &bar))
         return PL_EMU_FAULT;
     take_cluster(cl, words);
     if (pl_emu_mod(ins, PL_PTX_CAT_MCAST_ALL) == PL_PTX_MOD_NONE)
@@ -95,7 +102,8 @@ enum pl_emu_status pl_emu_exec_clc_try_cancel(struct pl_emu_warp *w, const struc
     return s;
 }
 
-static struct pl_emu_u128 response_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t lane)
+static struct pl_emu_u128 response_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                      uint32_t lane)
 {
     return ((const struct pl_emu_u128 *)pl_emu_lanes(w, &ins->args[1]))[lane];
 }
@@ -113,7 +121,10 @@ enum pl_emu_status pl_emu_exec_clc_is_canceled(struct pl_emu_warp *w, const stru
 
 static uint32_t ctaid(struct pl_emu_u128 r, uint32_t dim)
 {
-    return dim == 0 ? (uint32_t)r.lo : dim == 1 ? (uint32_t)(r.lo >> 32) & 0xffff : dim == 2 ? (uint32_t)(r.lo >> 48) : 0;
+    return dim == 0   ? (uint32_t)r.lo
+           : dim == 1 ? (uint32_t)(r.lo >> 32) & 0xffff
+           : dim == 2 ? (uint32_t)(r.lo >> 48)
+                      : 0;
 }
 
 enum pl_emu_status pl_emu_exec_clc_first_ctaid(struct pl_emu_warp *w, const struct pl_emu_ins *ins)

@@ -235,6 +235,19 @@ static void withdraw(struct pl_emu_pool *p, struct pl_emu_sched *s)
     pthread_mutex_unlock(&p->lock);
 }
 
+bool pl_emu_sched_cancel(struct pl_emu_grid *g, uint32_t *index)
+{
+    struct pl_emu_sched *s = g->sched;
+    pthread_mutex_lock(&s->lock);
+    bool is_taken = !s->is_failed && s->next < g->n_clusters;
+    if (is_taken) {
+        *index = s->next++;
+        s->n_done++; /* it will never run */
+    }
+    pthread_mutex_unlock(&s->lock);
+    return is_taken;
+}
+
 static void destroy_list(struct pl_emu_cluster *cl)
 {
     while (cl != NULL) {

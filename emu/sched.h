@@ -18,4 +18,7 @@ void pl_emu_pool_destroy(struct pl_emu_pool *p);
 /* Run all clusters of a grid with at most n_threads threads and n_resident clusters at once. False: *fault. */
 bool pl_emu_sched_run(struct pl_emu_pool *pool, struct pl_emu_grid *g, uint32_t n_threads,
                       uint32_t n_resident, struct pl_emu_fault *fault);
+
+/* Take the next cluster of a running grid off those to launch (clusterlaunchcontrol.try_cancel); false: none is left. */
+bool pl_emu_sched_cancel(struct pl_emu_grid *g, uint32_t *index);
 #endif
