@@ -139,6 +139,9 @@ void pl_ptx_print_header(struct pl_buf *buf, uint16_t version, uint16_t sm, char
 /* Module-scope or local declaration, ".extern .shared .align 1024 .b8 smem[];": an array where n_bytes is not the type's. */
 void pl_ptx_print_var(struct pl_buf *buf, const struct pl_ptx_var *var);
 
+/* The same without ";": an initialiser may follow. */
+void pl_ptx_print_var_head(struct pl_buf *buf, const struct pl_ptx_var *var);
+
 struct pl_ptx_param {
     const char *name;
     enum pl_ptx_type type;
@@ -167,7 +170,14 @@ void pl_ptx_print_label(struct pl_buf *buf, uint32_t number);
 /* The closing brace of an entry. */
 void pl_ptx_print_end(struct pl_buf *buf);
 
-/* ---- whole parsed modules ------------------------------------------------------------------------------------------ */
+/* ---- parsed functions and modules ------------------------------------------------------------------------------------------ */
+
+/* Names of parsed registers (by index) and variables, unique in their function: "%r12", "%r12$b3" in its block 3. */
+void pl_ptx_print_reg_name(struct pl_buf *buf, const struct pl_ptx_func *func, uint32_t reg);
+void pl_ptx_print_var_name(struct pl_buf *buf, const struct pl_ptx_var *var);
+
+/* Number of a .branchtargets, .calltargets or .callprototype in its function: printed as $P0, $P1, … */
+uint32_t pl_ptx_proto_number(const struct pl_ptx_module *module, uint32_t proto);
 
 /* Canonical text: one instruction a line, registers and variables by name (made unique where scopes repeat a name). Parsing
  * it gives the same module, and printing that gives the same text. */

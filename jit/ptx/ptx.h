@@ -173,7 +173,7 @@ struct pl_ptx_ins {
     uint32_t line;     /* of the text, from 1 */
 };
 
-struct pl_ptx_reg {
+struct pl_ptx_reg { /* only registers that an instruction names; the others of a range %r<100> do not exist */
     const char *name; /* as written: "%r12" */
     uint8_t type;     /* enum pl_ptx_type */
     uint32_t scope;   /* block in which it was declared (0: the function's own); names may repeat in other blocks */
@@ -181,6 +181,8 @@ struct pl_ptx_reg {
 
 struct pl_ptx_reloc { /* an address in an initialiser: variable or function + addend, at byte offset */
     uint64_t offset_bytes;
+    uint8_t n_bytes;    /* how many bytes of the address lie there, */
+    uint8_t first_byte; /* and from which on: 8 and 0, but for masked ones as 0xff00(x): 1 and 1 */
     uint32_t var;  /* + 1 */
     uint32_t func; /* + 1 */
     int64_t addend;
@@ -199,6 +201,7 @@ struct pl_ptx_var {
     uint32_t n_relocs;
     bool is_extern, is_visible, is_weak, is_common, is_managed;
     uint32_t func;         /* owner + 1; 0 = module scope */
+    uint32_t scope;        /* block of that function, as for registers */
     int32_t param_offset;  /* .param of a function: byte offset in its parameter block, else -1 */
     bool is_return;        /* .param return value of a .func, or a return register's var */
     uint32_t line;
@@ -222,9 +225,11 @@ struct pl_ptx_func {
 
 struct pl_ptx_proto { /* .callprototype / .branchtargets / .calltargets */
     const char *name;
+    bool is_calls;           /* .calltargets: targets are functions, else instructions */
     const uint32_t *targets; /* instruction or function indices */
     uint32_t n_targets;
-    uint32_t func; /* owner */
+    uint32_t func;    /* owner */
+    const char *text; /* of a .callprototype: as written after that word, else NULL */
 };
 
 struct pl_ptx_module {

@@ -96,13 +96,15 @@ enum {
 const struct pl_ptx_info pl_ptx_infos[PL_PTX_COUNT] = {
     {"none", "", "", {0, 0, 0}, 0, ""},
 #define ON(sm, set) sm, ON_##set
-#define GATE(ptx, ...) {ptx, __VA_ARGS__}
+#define GATE(...) GATE_OF(__VA_ARGS__, 0, 0)
+#define GATE_OF(ptx, sm, targets, ...) {ptx, sm, targets}
 #define INS(id, mnemonic, operands, modifiers, types, ptx, sm, flags, source)                                                  \
     [PL_PTX_##id] = {#id, mnemonic, operands, GATE(ptx, sm), flags, source},
 #include "jit/ptx/ptx.def"
 #undef INS
 #undef ON
 #undef GATE
+#undef GATE_OF
 };
 
 enum {

@@ -1,0 +1,206 @@
+#include "jit/ptx/gate.h"
+
+#include <stddef.h>
+
+enum {
+#define B(id) 1 << PL_PTX_TARGET_##id
+#define PLAIN(sm, ptx)
+#define TARGET(sm, suffix, ptx)
+#define ONSET(id, targets) ON_##id = targets,
+#include "jit/ptx/target.def"
+#undef PLAIN
+#undef TARGET
+#undef ONSET
+#undef B
+};
+
+struct target {
+    uint16_t sm, version, bit;
+    char suffix;
+};
+
+static const struct target targets[] = {
+#define PLAIN(sm, ptx) {sm, ptx, 0, 0},
+#define TARGET(sm, suffix, ptx) {sm, ptx, 1 << PL_PTX_TARGET_##sm##suffix, #suffix[0] | 0x20},
+#define ONSET(id, targets)
+#include "jit/ptx/target.def"
+#undef PLAIN
+#undef TARGET
+#undef ONSET
+};
+
+enum { N_TARGETS = sizeof targets / sizeof targets[0] };
+
+static const struct target *find_target(uint16_t sm, char suffix)
+{
+    for (size_t i = 0; i < N_TARGETS; i++)
+        if (targets[i].sm == sm && targets[i].suffix == suffix)
+            return &targets[i];
+    return NULL;
+}
+
+uint16_t pl_ptx_target_bit(uint16_t sm, char suffix)
+{
+    const struct target *t = find_target(sm, suffix);
+    return t != NULL ? t->bit : 0;
+}
+
+uint16_t pl_ptx_target_version(uint16_t sm, char suffix)
+{
+    const struct target *t = find_target(sm, suffix);
+    return t != NULL ? t->version : 0;
+}
+
+/* ---- gates of modifiers ---- */
+
+enum { ANY_FORM = PL_PTX_NONE };
+
+static const struct mod_gate {
+    uint16_t form; /* ANY_FORM: all */
+    uint8_t cat, mod;
+    struct pl_ptx_gate gate;
+} mod_gates[] = {
+#define PL_PTX_ANY ANY_FORM
+#define PL_PTX_MOD_SCALE_VEC_ABSENT 0
+#define ON(sm, set) sm, ON_##set
+#define GATE_OF(ptx, sm, targets, ...) {ptx, sm, targets}
+#define GATE_ARGS(...) GATE_OF(__VA_ARGS__, 0, 0)
+#define GATE(form, cat, mod, ptx, sm) {PL_PTX_##form, PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##mod, GATE_ARGS(ptx, sm)},
+#include "jit/ptx/gate.def"
+#undef PL_PTX_ANY
+#undef PL_PTX_MOD_SCALE_VEC_ABSENT
+#undef GATE
+#undef ON
+#undef GATE_ARGS
+#undef GATE_OF
+};
+
+/* A form with this modifier always passes a stricter gate, so a join that finds no common target is our own contradiction;
+ * the tightest then stands. */
+static void tighten(struct pl_ptx_gate *a, struct pl_ptx_gate b)
+{
+    if (!pl_ptx_gate_join(a, b))
+        a->targets = b.targets;
+}
+
+/* ---- gates of types and operands ---- */
+
+static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
+{
+    unsigned bits = ins->n_types != 0 ? pl_ptx_types[ins->types[0]].bits : 0;
+    switch (ins->form) {
+    case PL_PTX_ld:
+    case PL_PTX_ld_nc:
+    case PL_PTX_st:
+        if (ins->mods[PL_PTX_CAT_VEC] == PL_PTX_MOD_VEC_V4 && bits == 64)
+            tighten(g, (struct pl_ptx_gate){88, 100, 0});
+        break;
+    case PL_PTX_mov:
+    case PL_PTX_mov_pack:
+    case PL_PTX_mov_unpack:
+        if (bits == 128)
+            tighten(g, (struct pl_ptx_gate){83, 70, 0});
+        break;
+    case PL_PTX_atom_cas:
+        if (bits == 16)
+            tighten(g, (struct pl_ptx_gate){63, 70, 0});
+        break;
+    case PL_PTX_wgmma_s32_i8_ss:
+    case PL_PTX_wgmma_s32_i8_rs:
+        if (ins->types[1] != ins->types[2]) /* .s8.u8 and .u8.s8 */
+            tighten(g, (struct pl_ptx_gate){84, 90, ON_HOPPER_A});
+        break;
+    }
+}
+
+bool pl_ptx_has_operand_gate(enum pl_ptx_form form)
+{
+    return form == PL_PTX_mbarrier_arrive || form == PL_PTX_tensormap_replace_enum;
+}
+
+static void gate_operands(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool, struct pl_ptx_gate *g)
+{
+    const struct pl_ptx_operand *ops = &pool[ins->operands];
+    if (ins->form == PL_PTX_mbarrier_arrive) {
+        if (ops[0].kind == PL_PTX_OP_SINK)
+            tighten(g, (struct pl_ptx_gate){71, 80, 0});
+        if (ins->n_operands == 3)
+            tighten(g, (struct pl_ptx_gate){78, 90, 0});
+    } else {
+        uint8_t field = ins->mods[PL_PTX_CAT_TMAP];
+        if (field == PL_PTX_MOD_TMAP_ELEMTYPE && ops[1].imm >= 13)
+            tighten(g, (struct pl_ptx_gate){87, 100, ON_FAM_100_120});
+        if (field == PL_PTX_MOD_TMAP_SWIZZLE_MODE && ops[1].imm >= 4)
+            tighten(g, (struct pl_ptx_gate){88, 103, ON_ARCH_103});
+    }
+}
+
+struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool)
+{
+    struct pl_ptx_gate g = pl_ptx_infos[ins->form].gate;
+    for (size_t i = 0; i < sizeof mod_gates / sizeof mod_gates[0]; i++) {
+        const struct mod_gate *m = &mod_gates[i];
+        if (ins->mods[m->cat] == m->mod && (m->form == ANY_FORM || m->form == ins->form))
+            tighten(&g, m->gate);
+    }
+    gate_types(ins, &g);
+    if (pl_ptx_has_operand_gate((enum pl_ptx_form)ins->form))
+        gate_operands(ins, pool, &g);
+    return g;
+}
+
+/* ---- joins ---- */
+
+/* The suffixed targets of compute capability sm and newer. */
+static uint16_t targets_from(uint16_t sm)
+{
+    unsigned bits = 0;
+    for (size_t i = 0; i < N_TARGETS; i++)
+        if (targets[i].sm >= sm)
+            bits |= targets[i].bit;
+    return (uint16_t)bits;
+}
+
+bool pl_ptx_gate_join(struct pl_ptx_gate *a, struct pl_ptx_gate b)
+{
+    struct pl_ptx_gate g = *a;
+    if (b.ptx_version > g.ptx_version)
+        g.ptx_version = b.ptx_version;
+    if (b.sm > g.sm)
+        g.sm = b.sm;
+    if (a->targets != 0 || b.targets != 0) {
+        g.targets = (uint16_t)((a->targets != 0 ? a->targets : UINT16_MAX) & (b.targets != 0 ? b.targets : UINT16_MAX));
+        g.targets &= targets_from(g.sm);
+        if (g.targets == 0)
+            return false;
+    }
+    *a = g;
+    return true;
+}
+
+bool pl_ptx_gate_accepts_target(struct pl_ptx_gate gate, uint16_t sm, char suffix)
+{
+    if (gate.targets == 0)
+        return sm >= gate.sm;
+    return (gate.targets & pl_ptx_target_bit(sm, suffix)) != 0;
+}
+
+bool pl_ptx_gate_accepts(struct pl_ptx_gate gate, uint16_t version, uint16_t sm, char suffix)
+{
+    return version >= gate.ptx_version && version >= pl_ptx_target_version(sm, suffix) &&
+           pl_ptx_gate_accepts_target(gate, sm, suffix);
+}
+
+bool pl_ptx_gate_lowest(struct pl_ptx_gate gate, uint16_t sm, char *suffix, uint16_t *version)
+{
+    static const char suffixes[] = {0, 'f', 'a'};
+    for (size_t i = 0; i < sizeof suffixes; i++) {
+        uint16_t named = pl_ptx_target_version(sm, suffixes[i]);
+        if (named == 0 || !pl_ptx_gate_accepts_target(gate, sm, suffixes[i]))
+            continue;
+        *suffix = suffixes[i];
+        *version = named > gate.ptx_version ? named : gate.ptx_version;
+        return true;
+    }
+    return false;
+}

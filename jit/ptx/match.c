@@ -1,0 +1,594 @@
+/*
+ * Mnemonics: from text to rows. A text is matched against each row of its opcode once a module; the result, one shape for
+ * each row that takes the text (rows may differ in their operands only), is kept in a table over distinct texts. A shape has
+ * the operand pattern of its row resolved: vector lengths, types, and which conditional operands are there.
+ */
+#include "jit/ptx/parser.h"
+
+#include "base/debug.h"
+
+#include <string.h>
+
+enum { N_OPCODE_SLOTS = 512, N_TOKEN_SLOTS = 1024, MAX_TOKENS = 24, MAX_MNEMONIC = 400 };
+
+struct pl_ptx_token {
+    const char *text;
+    uint16_t n_bytes;
+    uint16_t next; /* another meaning of the same text, + 1 */
+    uint8_t mod, type;
+};
+
+struct span {
+    const char *s;
+    size_t n_bytes;
+};
+
+static uint32_t hash_bytes(const char *s, size_t n_bytes)
+{
+    uint32_t h = 5381;
+    for (size_t i = 0; i < n_bytes; i++)
+        h = h * 33 ^ (unsigned char)s[i];
+    return h ^ h >> 13;
+}
+
+static bool is_same(struct span a, struct span b) { return a.n_bytes == b.n_bytes && memcmp(a.s, b.s, a.n_bytes) == 0; }
+
+static struct span opcode_of(enum pl_ptx_form form)
+{
+    const char *s = pl_ptx_infos[form].mnemonic;
+    return (struct span){s, strcspn(s, ".")};
+}
+
+/* ---- the two indices: opcodes to their first row, token texts to their meanings ---- */
+
+static void add_token(struct pl_ptx_parser *p, uint32_t i, const char *text, uint8_t mod, uint8_t type)
+{
+    struct span s = {text, strlen(text)};
+    p->tokens[i] = (struct pl_ptx_token){text, (uint16_t)s.n_bytes, 0, mod, type};
+    uint32_t at = hash_bytes(text, s.n_bytes) & (N_TOKEN_SLOTS - 1);
+    for (; p->token_slots[at] != 0; at = (at + 1) & (N_TOKEN_SLOTS - 1)) {
+        struct pl_ptx_token *t = &p->tokens[p->token_slots[at] - 1];
+        if (is_same((struct span){t->text, t->n_bytes}, s)) {
+            while (t->next != 0)
+                t = &p->tokens[t->next - 1];
+            t->next = (uint16_t)(i + 1);
+            return;
+        }
+    }
+    p->token_slots[at] = i + 1;
+}
+
+bool pl_ptx_match_init(struct pl_ptx_parser *p)
+{
+    p->opcode_slots = pl_arena_array(p->arena, N_OPCODE_SLOTS, sizeof *p->opcode_slots);
+    p->token_slots = pl_arena_array(p->arena, N_TOKEN_SLOTS, sizeof *p->token_slots);
+    p->tokens = pl_arena_array(p->arena, PL_PTX_MOD_COUNT + PL_PTX_TYPE_COUNT, sizeof *p->tokens);
+    if (p->opcode_slots == NULL || p->token_slots == NULL || p->tokens == NULL)
+        return false;
+    struct span last = {"", 0};
+    for (uint32_t form = 1; form < PL_PTX_COUNT; form++) {
+        struct span op = opcode_of((enum pl_ptx_form)form);
+        if (is_same(op, last))
+            continue;
+        uint32_t at = hash_bytes(op.s, op.n_bytes) & (N_OPCODE_SLOTS - 1);
+        while (p->opcode_slots[at] != 0)
+            at = (at + 1) & (N_OPCODE_SLOTS - 1);
+        p->opcode_slots[at] = (uint16_t)form;
+        last = op;
+    }
+    for (uint32_t mod = 1; mod < PL_PTX_MOD_COUNT; mod++)
+        add_token(p, mod, pl_ptx_mods[mod].text, (uint8_t)mod, 0);
+    for (uint32_t type = 1; type < PL_PTX_TYPE_COUNT; type++)
+        add_token(p, PL_PTX_MOD_COUNT + type, pl_ptx_types[type].text, 0, (uint8_t)type);
+    return true;
+}
+
+static enum pl_ptx_form find_opcode(const struct pl_ptx_parser *p, struct span op)
+{
+    uint32_t at = hash_bytes(op.s, op.n_bytes) & (N_OPCODE_SLOTS - 1);
+    for (; p->opcode_slots[at] != 0; at = (at + 1) & (N_OPCODE_SLOTS - 1))
+        if (is_same(opcode_of((enum pl_ptx_form)p->opcode_slots[at]), op))
+            return (enum pl_ptx_form)p->opcode_slots[at];
+    return PL_PTX_NONE;
+}
+
+static const struct pl_ptx_token *find_token(const struct pl_ptx_parser *p, struct span s)
+{
+    uint32_t at = hash_bytes(s.s, s.n_bytes) & (N_TOKEN_SLOTS - 1);
+    for (; p->token_slots[at] != 0; at = (at + 1) & (N_TOKEN_SLOTS - 1)) {
+        const struct pl_ptx_token *t = &p->tokens[p->token_slots[at] - 1];
+        if (is_same((struct span){t->text, t->n_bytes}, s))
+            return t;
+    }
+    return NULL;
+}
+
+/* ---- one text against one row ---- */
+
+struct match {
+    const struct pl_ptx_parser *p;
+    struct span tokens[MAX_TOKENS]; /* of the text, after the opcode */
+    uint32_t n_tokens;
+    struct pl_ptx_ins ins;
+    const char *fixed; /* what is left of the row's mnemonic, at a '.' or the end */
+    bool is_refused_whole; /* the row takes any modifiers */
+    uint32_t n_seen;   /* tokens taken before the row failed */
+    const char *missing;
+};
+
+/* The next fixed token of the row, past the places of modifiers and types; empty at the end. */
+static struct span next_fixed(const char **fixed)
+{
+    while (**fixed == '.') {
+        const char *s = *fixed + 1;
+        size_t n = strcspn(s, ".");
+        if (n != 1 || (*s != '%' && *s != '#'))
+            return (struct span){s, n};
+        *fixed += 2;
+    }
+    return (struct span){*fixed, 0};
+}
+
+/* Does a token equal a fixed one? In a shape like m64nNk16 the N stands for 8 to 256 in steps of 8. */
+static bool takes_fixed(struct match *m, struct span fixed, struct span token)
+{
+    const char *n = memchr(fixed.s, 'N', fixed.n_bytes);
+    if (fixed.n_bytes < 4 || fixed.s[0] != 'm' || n == NULL || n == fixed.s)
+        return is_same(fixed, token);
+    size_t n_before = (size_t)(n - fixed.s), n_after = fixed.n_bytes - n_before - 1;
+    if (token.n_bytes <= n_before + n_after || memcmp(token.s, fixed.s, n_before) != 0 ||
+        memcmp(token.s + token.n_bytes - n_after, n + 1, n_after) != 0)
+        return false;
+    unsigned v = 0;
+    for (size_t i = n_before; i < token.n_bytes - n_after; i++) {
+        if (token.s[i] < '0' || token.s[i] > '9' || v > 99)
+            return false;
+        v = v * 10 + (unsigned)(token.s[i] - '0');
+    }
+    m->ins.shape_n = (uint16_t)v;
+    return v >= 8 && v <= 256 && v % 8 == 0 && token.s[n_before] != '0';
+}
+
+static bool takes_modifier(struct match *m, const struct pl_ptx_row *row, const struct pl_ptx_token *t)
+{
+    for (int v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++)
+        for (const struct pl_ptx_token *meaning = t;;) {
+            if (meaning->mod != 0 && pl_ptx_view_has(row->views[v], (enum pl_ptx_mod)meaning->mod) &&
+                m->ins.mods[pl_ptx_mods[meaning->mod].cat] == 0) {
+                m->ins.mods[pl_ptx_mods[meaning->mod].cat] = meaning->mod;
+                return true;
+            }
+            if (meaning->next == 0)
+                break;
+            meaning = &m->p->tokens[meaning->next - 1];
+        }
+    return false;
+}
+
+static bool takes_type(struct match *m, const struct pl_ptx_row *row, const struct pl_ptx_token *t)
+{
+    while (t->type == 0 && t->next != 0)
+        t = &m->p->tokens[t->next - 1];
+    unsigned slot = m->ins.n_types;
+    if (t->type == 0 || slot >= PL_PTX_MAX_TYPES || (pl_ptx_tsets[row->types[slot]] >> t->type & 1) == 0)
+        return false;
+    m->ins.types[m->ins.n_types++] = t->type;
+    return true;
+}
+
+/* What the row still wants when the text is over; NULL: nothing. */
+static const char *find_missing(struct match *m, const struct pl_ptx_row *row)
+{
+    if (next_fixed(&m->fixed).n_bytes != 0)
+        return m->fixed;
+    for (int v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++) {
+        const struct pl_ptx_view_info *view = &pl_ptx_views[row->views[v] & ~PL_PTX_VIEW_NEED];
+        if ((row->views[v] & PL_PTX_VIEW_NEED) && m->ins.mods[view->cat] == 0)
+            for (uint32_t i = 0;; i++)
+                if (view->members >> i & 1)
+                    return pl_ptx_mods[pl_ptx_cat_first[view->cat] + i].text;
+    }
+    if (m->ins.n_types < PL_PTX_MAX_TYPES && row->types[m->ins.n_types] != 0)
+        return "a type";
+    return NULL;
+}
+
+static bool takes_row(struct match *m, enum pl_ptx_form form)
+{
+    const struct pl_ptx_row *row = &pl_ptx_rows[form];
+    m->ins = (struct pl_ptx_ins){.form = (uint16_t)form};
+    m->fixed = pl_ptx_infos[form].mnemonic + opcode_of(form).n_bytes;
+    m->is_refused_whole = row->views[0] == PL_PTX_VIEW_ANYTHING;
+    m->missing = NULL;
+    for (m->n_seen = 0; m->n_seen < m->n_tokens; m->n_seen++) {
+        struct span token = m->tokens[m->n_seen];
+        struct span fixed = next_fixed(&m->fixed);
+        if (fixed.n_bytes != 0 && takes_fixed(m, fixed, token)) {
+            m->fixed = fixed.s + fixed.n_bytes;
+            continue;
+        }
+        const struct pl_ptx_token *t = find_token(m->p, token);
+        if (m->is_refused_whole || (t != NULL && (takes_modifier(m, row, t) || takes_type(m, row, t))))
+            continue;
+        return false;
+    }
+    if (m->is_refused_whole)
+        return next_fixed(&m->fixed).n_bytes == 0;
+    m->missing = find_missing(m, row);
+    return m->missing == NULL;
+}
+
+/* ---- the operand pattern of a row, resolved ---- */
+
+static enum pl_ptx_type type_named(struct span name)
+{
+    for (uint32_t type = 1; type < PL_PTX_TYPE_COUNT; type++)
+        if (is_same((struct span){pl_ptx_types[type].text, strlen(pl_ptx_types[type].text)}, name))
+            return (enum pl_ptx_type)type;
+    return PL_PTX_TYPE_NONE;
+}
+
+static enum pl_ptx_type type_twice(enum pl_ptx_type type)
+{
+    static const uint8_t twice[PL_PTX_TYPE_COUNT] = {[PL_PTX_TYPE_U16] = PL_PTX_TYPE_U32,
+                                                     [PL_PTX_TYPE_S16] = PL_PTX_TYPE_S32,
+                                                     [PL_PTX_TYPE_U32] = PL_PTX_TYPE_U64,
+                                                     [PL_PTX_TYPE_S32] = PL_PTX_TYPE_S64};
+    return (enum pl_ptx_type)twice[type];
+}
+
+static unsigned member_of(const struct pl_ptx_ins *ins, enum pl_ptx_cat cat)
+{
+    return ins->mods[cat] == 0 ? 0 : (unsigned)ins->mods[cat] - pl_ptx_cat_first[cat];
+}
+
+static unsigned vector_length(const struct pl_ptx_ins *ins)
+{
+    return ins->mods[PL_PTX_CAT_VEC] == 0 ? 1 : 2u << member_of(ins, PL_PTX_CAT_VEC);
+}
+
+/* Registers of a tcgen05.ld or .st: a repeat of 1 is 32 bits a thread for 32x32b and 16x64b, twice and four times that for
+ * the wider shapes. */
+static unsigned tmem_length(const struct pl_ptx_ins *ins)
+{
+    unsigned n = 1u << member_of(ins, PL_PTX_CAT_NUM);
+    switch (ins->mods[PL_PTX_CAT_TSHAPE]) {
+    case PL_PTX_MOD_TSHAPE_S16X128B: return n * 2;
+    case PL_PTX_MOD_TSHAPE_S16X256B: return n * 4;
+    }
+    return n;
+}
+
+static unsigned coordinates(const struct pl_ptx_ins *ins)
+{
+    uint8_t mode = ins->mods[PL_PTX_CAT_TMODE];
+    if (mode == PL_PTX_MOD_TMODE_GATHER4 || mode == PL_PTX_MOD_TMODE_SCATTER4)
+        return 5;
+    return member_of(ins, PL_PTX_CAT_DIM) + 1;
+}
+
+static unsigned im2col_offsets(const struct pl_ptx_ins *ins)
+{
+    switch (ins->mods[PL_PTX_CAT_TMODE]) {
+    case PL_PTX_MOD_TMODE_IM2COL: return coordinates(ins) - 2;
+    case PL_PTX_MOD_TMODE_IM2COL_W:
+    case PL_PTX_MOD_TMODE_IM2COL_W_128: return 2;
+    }
+    return 0;
+}
+
+/* The kind letters of one operand: fills want, n and the type that the letter itself implies. False: the operand is absent. */
+static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct pl_ptx_spec *spec)
+{
+    char a = kind.s[0], b = kind.n_bytes > 1 ? kind.s[1] : 0;
+    switch (a) {
+    case 'd': spec->want = PL_PTX_WANT_DST; break;
+    case 's': spec->want = PL_PTX_WANT_SRC; break;
+    case 'r': spec->want = PL_PTX_WANT_REG; break;
+    case 'x': spec->want = PL_PTX_WANT_ANYSRC; break;
+    case 'q': spec->want = PL_PTX_WANT_DPRED; return true;
+    case 'p': spec->want = PL_PTX_WANT_SPRED; return true;
+    case 'i': spec->want = PL_PTX_WANT_INT; return true;
+    case 'm': spec->want = PL_PTX_WANT_ADDR; return true;
+    case 'L': spec->want = PL_PTX_WANT_LABEL; return true;
+    case 'B': spec->want = PL_PTX_WANT_LABELS; return true;
+    case 'F': spec->want = PL_PTX_WANT_CALL; return true;
+    case '*': spec->want = PL_PTX_WANT_ALL; return true;
+    case 'D': spec->want = PL_PTX_WANT_DST; break;
+    case 'S': spec->want = PL_PTX_WANT_SRC; break;
+    case 'w': spec->want = PL_PTX_WANT_DVEC; break;
+    case 'v': spec->want = PL_PTX_WANT_SVEC; break;
+    case 'c': spec->want = PL_PTX_WANT_TENSOR; spec->n = (uint16_t)coordinates(ins); return true;
+    case 't':
+        spec->want = PL_PTX_WANT_OFFSETS;
+        spec->n = (uint16_t)im2col_offsets(ins);
+        return spec->n != 0;
+    }
+    if (a == 'D' || a == 'S')
+        spec->type = (uint8_t)type_twice((enum pl_ptx_type)ins->types[0]);
+    if ((a == 'd' || a == 's') && b == 'v') {
+        spec->n = (uint16_t)vector_length(ins);
+        if (spec->n > 1)
+            spec->want = a == 'd' ? PL_PTX_WANT_DVEC : PL_PTX_WANT_SVEC;
+    }
+    if (a != 'w' && a != 'v')
+        return true;
+    switch (b) {
+    case 't': spec->n = (uint16_t)tmem_length(ins); break;
+    case 'n': spec->n = (uint16_t)(1u << member_of(ins, PL_PTX_CAT_NUM)); break;
+    case 'm': spec->n = (uint16_t)(2u << member_of(ins, PL_PTX_CAT_NUM)); break;
+    case 'a':
+        spec->n = (uint16_t)(ins->shape_n / (ins->types[0] == PL_PTX_TYPE_F16 ? 4 : 2));
+        if (ins->types[0] == PL_PTX_TYPE_F16)
+            spec->type = PL_PTX_TYPE_B32;
+        break;
+    case 'p': spec->want = a == 'w' ? PL_PTX_WANT_UNPACK : PL_PTX_WANT_PACK; break;
+    case 's': spec->want = PL_PTX_WANT_SELECT; break;
+    case 'd':
+        spec->want = PL_PTX_WANT_LANES;
+        spec->n = ins->mods[PL_PTX_CAT_CTA_GROUP] == PL_PTX_MOD_CTA_GROUP_G2 ? 8 : 4;
+        break;
+    default: spec->n = (uint16_t)(b - '0'); break;
+    }
+    return true;
+}
+
+static bool is_category_present(const struct pl_ptx_ins *ins, struct span name)
+{
+    static const char *const names[PL_PTX_CAT_COUNT] = {
+#define CAT(id) #id,
+#define MOD(cat, id, text)
+#include "jit/ptx/mod.def"
+#undef CAT
+#undef MOD
+    };
+    for (int cat = 0; cat < PL_PTX_CAT_COUNT; cat++)
+        if (is_same((struct span){names[cat], strlen(names[cat])}, name))
+            return ins->mods[cat] != 0;
+    PL_ASSERT(!"operand condition names no category");
+    return false;
+}
+
+/* One operand of a pattern, "L2HINT?s:b64" or "d:b32_|q?". False: not there under these modifiers. */
+static bool resolve_operand(const struct pl_ptx_ins *ins, struct span item, struct pl_ptx_spec *spec)
+{
+    *spec = (struct pl_ptx_spec){0};
+    const char *mark = memchr(item.s, '?', item.n_bytes);
+    if (mark != NULL && mark != item.s + item.n_bytes - 1) {
+        struct span cat = {item.s, (size_t)(mark - item.s)};
+        item = (struct span){mark + 1, item.n_bytes - cat.n_bytes - 1};
+        if (!is_category_present(ins, cat))
+            return false;
+        mark = NULL;
+    }
+    const char *bar = memchr(item.s, '|', item.n_bytes);
+    if (bar != NULL) {
+        spec->pair = mark != NULL ? 1 : 2;
+        item.n_bytes = (size_t)(bar - item.s);
+    } else if (mark != NULL) {
+        spec->is_optional = true;
+        item.n_bytes--;
+    }
+    if (item.s[item.n_bytes - 1] == '_') {
+        spec->has_sink = true;
+        item.n_bytes--;
+    }
+    const char *colon = memchr(item.s, ':', item.n_bytes);
+    struct span kind = {item.s, colon != NULL ? (size_t)(colon - item.s) : item.n_bytes};
+    char last = kind.s[kind.n_bytes - 1];
+    bool is_vector = kind.s[0] == 'w' || kind.s[0] == 'v';
+    unsigned slot = !is_vector && last >= '0' && last <= '9' ? (unsigned)(last - '0') : 0;
+    if (colon != NULL)
+        spec->type = (uint8_t)type_named((struct span){colon + 1, item.n_bytes - kind.n_bytes - 1});
+    else
+        spec->type = ins->types[slot];
+    return resolve_kind(ins, kind, spec);
+}
+
+static bool has_wide_registers(enum pl_ptx_form form)
+{
+    static const char *const opcodes[] = {"ld", "ldu", "st", "cvt"};
+    struct span op = opcode_of(form);
+    for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++)
+        if (is_same((struct span){opcodes[i], strlen(opcodes[i])}, op))
+            return true;
+    return false;
+}
+
+static void resolve_operands(struct pl_ptx_shape *shape)
+{
+    bool is_wide_ok = has_wide_registers((enum pl_ptx_form)shape->ins.form);
+    const char *s = pl_ptx_infos[shape->ins.form].operands;
+    while (*s != 0) {
+        struct span item = {s, strcspn(s, ",")};
+        struct pl_ptx_spec *spec = &shape->specs[shape->n_specs];
+        PL_ASSERT(shape->n_specs < PL_PTX_MAX_OPERANDS);
+        if (resolve_operand(&shape->ins, item, spec)) {
+            spec->is_wide_ok = is_wide_ok;
+            shape->n_specs++;
+        }
+        s += item.n_bytes;
+        s += *s == ',';
+    }
+}
+
+/* Combinations that the categories alone allow. The text of the modifier at fault, or NULL. */
+static const char *find_conflict(const struct pl_ptx_ins *ins)
+{
+    const struct pl_ptx_info *info = &pl_ptx_infos[ins->form];
+    uint8_t mode = ins->mods[PL_PTX_CAT_TMODE];
+    if (mode == PL_PTX_MOD_TMODE_GATHER4 || mode == PL_PTX_MOD_TMODE_SCATTER4) {
+        if (ins->mods[PL_PTX_CAT_DIM] != PL_PTX_MOD_DIM_D2)
+            return pl_ptx_mods[mode].text;
+    } else if (mode != 0 && mode != PL_PTX_MOD_TMODE_TILE && coordinates(ins) < 3) {
+        return pl_ptx_mods[mode].text;
+    }
+    if ((info->flags & PL_PTX_F_TMEM) && tmem_length(ins) > 128)
+        return pl_ptx_mods[ins->mods[PL_PTX_CAT_NUM]].text;
+    if (ins->mods[PL_PTX_CAT_XORSIGN] != 0 && ins->mods[PL_PTX_CAT_ABS] == 0)
+        return "xorsign";
+    if (ins->mods[PL_PTX_CAT_MMIO] != 0 && ins->mods[PL_PTX_CAT_SEM] == 0)
+        return "mmio";
+    if (ins->mods[PL_PTX_CAT_VEC] != 0 && (info->flags & (PL_PTX_F_MEM_R | PL_PTX_F_MEM_W)) &&
+        pl_ptx_types[ins->types[0]].bits * vector_length(ins) > 256)
+        return pl_ptx_mods[ins->mods[PL_PTX_CAT_VEC]].text;
+    return NULL;
+}
+
+/* ---- texts ---- */
+
+static bool split_tokens(struct match *m, struct span text, size_t n_opcode)
+{
+    const char *end = text.s + text.n_bytes;
+    for (const char *s = text.s + n_opcode; s < end;) {
+        s++; /* the dot */
+        size_t n = 0;
+        while (s + n < end && s[n] != '.')
+            n++;
+        if (n == 0 || m->n_tokens == MAX_TOKENS)
+            return false;
+        m->tokens[m->n_tokens++] = (struct span){s, n};
+        s += n;
+    }
+    return true;
+}
+
+static bool add_shape(struct pl_ptx_parser *p, struct match *m, struct span text, size_t n_opcode)
+{
+    struct pl_ptx_shape *shape = pl_vec_push(p->arena, &p->shapes);
+    if (shape == NULL)
+        return false;
+    shape->ins = m->ins;
+    if (m->is_refused_whole) {
+        const char **kept = pl_vec_push(p->arena, &p->m->texts);
+        if (kept == NULL)
+            return false;
+        *kept = pl_arena_strndup(p->arena, text.s + n_opcode, text.n_bytes - n_opcode);
+        shape->text = p->m->texts.n;
+    }
+    resolve_operands(shape);
+    return true;
+}
+
+/* All rows of the opcode that take the text become shapes of *mn. */
+static bool match_text(struct pl_ptx_parser *p, struct span text, const char *at, struct pl_ptx_mnemonic *mn)
+{
+    struct match m = {.p = p};
+    struct span op = {text.s, 0};
+    while (op.n_bytes < text.n_bytes && text.s[op.n_bytes] != '.')
+        op.n_bytes++;
+    enum pl_ptx_form first = find_opcode(p, op);
+    const char *shown = pl_ptx_excerpt(p, text.s, text.n_bytes);
+    if (first == PL_PTX_NONE || !split_tokens(&m, text, op.n_bytes)) {
+        pl_d_ptx_opcode(&p->diags, pl_ptx_at(p, at), shown);
+        return false;
+    }
+    uint32_t n_best = 0;
+    const char *missing = NULL, *conflict = NULL;
+    mn->first_shape = p->shapes.n;
+    for (uint32_t form = first; form < PL_PTX_COUNT && is_same(opcode_of((enum pl_ptx_form)form), op); form++) {
+        bool is_taken = takes_row(&m, (enum pl_ptx_form)form);
+        if (m.is_refused_whole && mn->n_shapes != 0)
+            continue;
+        if (is_taken && (conflict = find_conflict(&m.ins)) == NULL) {
+            if (!add_shape(p, &m, text, op.n_bytes))
+                return false;
+            mn->n_shapes++;
+        } else if (m.n_seen >= n_best) {
+            missing = m.n_seen > n_best || missing == NULL ? m.missing : missing;
+            n_best = m.n_seen;
+        }
+    }
+    if (mn->n_shapes != 0)
+        return true;
+    if (conflict != NULL)
+        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown, conflict);
+    else if (n_best < m.n_tokens)
+        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown, pl_ptx_excerpt(p, m.tokens[n_best].s, m.tokens[n_best].n_bytes));
+    else
+        pl_d_ptx_incomplete(&p->diags, pl_ptx_at(p, at), shown, missing != NULL ? missing : "a modifier");
+    return false;
+}
+
+static bool grow_mnemonics(struct pl_ptx_parser *p)
+{
+    uint32_t n = p->n_mnemonic_slots == 0 ? 256 : p->n_mnemonic_slots * 2;
+    struct pl_ptx_mnemonic *slots = pl_arena_array(p->arena, n, sizeof *slots);
+    if (slots == NULL)
+        return false;
+    for (uint32_t i = 0; i < p->n_mnemonic_slots; i++) {
+        if (p->mnemonics[i].text == NULL)
+            continue;
+        uint32_t at = p->mnemonics[i].hash & (n - 1);
+        while (slots[at].text != NULL)
+            at = (at + 1) & (n - 1);
+        slots[at] = p->mnemonics[i];
+    }
+    p->mnemonics = slots;
+    p->n_mnemonic_slots = n;
+    return true;
+}
+
+/* The run of name characters, dots and double colons at s; spaces before a dot are allowed, and dropped from the copy. */
+static bool read_text(struct pl_ptx_parser *p, struct span *out)
+{
+    const char *s = p->s;
+    for (;;) {
+        while (pl_ptx_chars[(unsigned char)*s] & PL_PTX_C_NAME || *s == '.' || (s[0] == ':' && s[1] == ':'))
+            s += *s == ':' ? 2 : 1;
+        const char *gap = s;
+        while (pl_ptx_chars[(unsigned char)*gap] == PL_PTX_C_SPACE && *gap != '\n')
+            gap++;
+        if (gap == s || *gap != '.' || (size_t)(s - p->s) > MAX_MNEMONIC)
+            break;
+        char *joined = pl_arena_alloc(p->arena, MAX_MNEMONIC * 2);
+        if (joined == NULL)
+            return false;
+        size_t n = 0;
+        const char *c = p->s;
+        for (; n < MAX_MNEMONIC; c++) {
+            bool is_part = pl_ptx_chars[(unsigned char)*c] & PL_PTX_C_NAME || *c == '.' || (c[0] == ':' && c[1] == ':') ||
+                           (*c == ':' && c[-1] == ':');
+            if (is_part)
+                joined[n++] = *c;
+            else if (pl_ptx_chars[(unsigned char)*c] != PL_PTX_C_SPACE || *c == '\n' || c[strspn(c, " \t")] != '.')
+                break;
+        }
+        p->s = c;
+        *out = (struct span){joined, n};
+        return true;
+    }
+    *out = (struct span){p->s, (size_t)(s - p->s)};
+    p->s = s;
+    return true;
+}
+
+bool pl_ptx_read_mnemonic(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic **out)
+{
+    const char *at = p->s;
+    struct span text;
+    if (!read_text(p, &text))
+        return false;
+    if (text.n_bytes > MAX_MNEMONIC) {
+        pl_d_ptx_opcode(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, text.s, text.n_bytes));
+        return false;
+    }
+    if (p->n_mnemonics * 2 >= p->n_mnemonic_slots && !grow_mnemonics(p))
+        return false;
+    uint32_t hash = hash_bytes(text.s, text.n_bytes);
+    uint32_t i = hash & (p->n_mnemonic_slots - 1);
+    for (; p->mnemonics[i].text != NULL; i = (i + 1) & (p->n_mnemonic_slots - 1)) {
+        const struct pl_ptx_mnemonic *mn = &p->mnemonics[i];
+        if (mn->hash == hash && is_same((struct span){mn->text, mn->n_bytes}, text)) {
+            *out = mn;
+            return true;
+        }
+    }
+    struct pl_ptx_mnemonic mn = {.text = text.s, .n_bytes = (uint32_t)text.n_bytes, .hash = hash};
+    if (!match_text(p, text, at, &mn))
+        return false;
+    p->mnemonics[i] = mn;
+    p->n_mnemonics++;
+    *out = &p->mnemonics[i];
+    return true;
+}
