@@ -1,0 +1,328 @@
+#include "src/plan/build.h"
+
+#include "base/debug.h"
+
+#include <string.h>
+
+void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *out)
+{
+    memset(b, 0, sizeof *b);
+    b->arena = arena;
+    b->out = out;
+}
+
+void pl_build_finish(struct pl_build *b)
+{
+    uint32_t n = b->entry.n + b->body.n;
+    struct pl_step *all = pl_arena_array(b->arena, n, sizeof *all);
+    if (all == NULL)
+        return;
+    if (b->entry.n != 0)
+        memcpy(all, b->entry.data, b->entry.n * sizeof *all);
+    if (b->body.n != 0)
+        memcpy(all + b->entry.n, b->body.data, b->body.n * sizeof *all);
+    b->out->list.data = all;
+    b->out->list.n = b->out->list.cap = n;
+}
+
+uint32_t pl_build_open(struct pl_build *b) { return b->known[0].n; }
+
+void pl_build_close(struct pl_build *b, uint32_t mark)
+{
+    while (b->known[0].n > mark) {
+        const struct pl_known *k = &b->known[0].data[--b->known[0].n];
+        b->buckets[0][k->hash & 255] = k->previous;
+    }
+}
+
+static pl_reg new_reg(struct pl_build *b, enum pl_rclass class, uint8_t facts)
+{
+    uint8_t *f = pl_vec_push(b->arena, &b->reg_facts[class]);
+    if (f == NULL)
+        return pl_reg_make(class, 0);
+    *f = facts;
+    return pl_reg_make(class, b->out->n_regs[class]++);
+}
+
+pl_reg pl_build_reg(struct pl_build *b, enum pl_rclass class) { return new_reg(b, class, 0); }
+
+pl_reg pl_build_mutable(struct pl_build *b, enum pl_rclass class)
+{
+    return new_reg(b, class, PL_REG_MUTABLE);
+}
+
+uint32_t pl_build_label(struct pl_build *b) { return b->out->n_labels++; }
+
+static uint8_t facts_of(const struct pl_build *b, pl_reg r)
+{
+    uint32_t i = pl_reg_index(r);
+    return i < b->reg_facts[pl_reg_class(r)].n ? b->reg_facts[pl_reg_class(r)].data[i] : 0;
+}
+
+/* ---- steps ---- */
+
+static void place_attrs(struct pl_step *s, const struct pl_sdesc *d)
+{
+    const struct pl_step_info *info = &pl_step_infos[d->op];
+    for (int i = 0; i < PL_STEP_MAX_ATTRS && d->attrs[i] != PL_SA_NONE; i++) {
+        int slot = 0;
+        while (slot < PL_STEP_MAX_ATTRS - 1 && info->cats[slot] != pl_sattrs[d->attrs[i]].cat)
+            slot++;
+        PL_ASSERT(info->cats[slot] == pl_sattrs[d->attrs[i]].cat);
+        s->attrs[slot] = d->attrs[i];
+    }
+}
+
+static uint32_t push_opnds(struct pl_build *b, pl_reg dest, const struct pl_opnd *opnds, uint32_t n)
+{
+    uint32_t first = b->out->pool.n;
+    if (dest.id != 0) {
+        struct pl_opnd *o = pl_vec_push(b->arena, &b->out->pool);
+        if (o != NULL)
+            *o = pl_opnd_reg(dest);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct pl_opnd *o = pl_vec_push(b->arena, &b->out->pool);
+        if (o != NULL)
+            *o = opnds[i];
+    }
+    return first;
+}
+
+struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, uint32_t n)
+{
+    struct pl_opnd l = pl_opnd_index(PL_OPND_LIST, push_opnds(b, (pl_reg){0}, elems, n));
+    l.n = (uint16_t)n;
+    return l;
+}
+
+static struct pl_step make_step(struct pl_build *b, const struct pl_sdesc *d, pl_reg dest)
+{
+    struct pl_step s = {.op = d->op,
+                        .type = d->type,
+                        .from = d->from,
+                        .n_opnds = (uint8_t)(d->n + (dest.id != 0)),
+                        .opnds = push_opnds(b, dest, d->opnds, d->n)};
+    place_attrs(&s, d);
+    return s;
+}
+
+void pl_build_step(struct pl_build *b, const struct pl_sdesc *d)
+{
+    struct pl_step s = make_step(b, d, (pl_reg){0});
+    if ((pl_step_infos[d->op].flags & PL_STEP_F_PURE) == 0 && d->op != PL_STEP_label) {
+        s.guard = b->guard;
+        s.guard_is_negated = b->guard_is_negated;
+    }
+    struct pl_step *at = b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    if (at != NULL)
+        *at = s;
+}
+
+static enum pl_rclass dest_class(const struct pl_sdesc *d)
+{
+    switch (pl_step_infos[d->op].operands[0]) {
+    case 'p': return PL_RC_PRED;
+    case 'q': return PL_RC_B64;
+    case 'r': return PL_RC_B32;
+    default: return (enum pl_rclass)pl_stypes[d->type].class;
+    }
+}
+
+struct source_facts {
+    bool is_entry, has_mutable;
+};
+
+static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint32_t n, struct source_facts *f)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pl_opnd *o = &opnds[i];
+        if (o->kind == PL_OPND_LIST) {
+            if (o->u.index + o->n <= b->out->pool.n)
+                look_at(b, b->out->pool.data + o->u.index, o->n, f);
+        } else if ((o->kind == PL_OPND_REG || o->kind == PL_OPND_ADDR) && o->u.reg.id != 0) {
+            uint8_t facts = facts_of(b, o->u.reg);
+            f->is_entry &= (facts & PL_REG_ENTRY) != 0;
+            f->has_mutable |= (facts & PL_REG_MUTABLE) != 0;
+        }
+    }
+}
+
+static uint32_t mix(uint32_t h, uint64_t v)
+{
+    uint64_t x = (h ^ v) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(x >> 32) ^ (uint32_t)x;
+}
+
+static uint32_t hash_of(const struct pl_sdesc *d)
+{
+    uint32_t h = mix((uint32_t)d->op << 16 | (uint32_t)d->type << 8 | d->from, d->n);
+    for (int i = 0; i < PL_STEP_MAX_ATTRS; i++)
+        h = mix(h, d->attrs[i]);
+    for (int i = 0; i < d->n; i++)
+        h = mix(mix(h, d->opnds[i].u.index), (uint64_t)d->opnds[i].imm + d->opnds[i].kind);
+    return h;
+}
+
+static bool same_opnd(const struct pl_opnd *x, const struct pl_opnd *y)
+{
+    return x->kind == y->kind && x->is_negated == y->is_negated && x->n == y->n && x->u.index == y->u.index && x->imm == y->imm;
+}
+
+static bool same_step(const struct pl_build *b, const struct pl_step *s, const struct pl_sdesc *d)
+{
+    struct pl_step t = {0};
+    if (s->op != d->op || s->type != d->type || s->from != d->from || s->n_opnds != d->n + 1)
+        return false;
+    place_attrs(&t, d);
+    if (memcmp(t.attrs, s->attrs, sizeof t.attrs) != 0)
+        return false;
+    for (uint32_t i = 0; i < d->n; i++)
+        if (!same_opnd(&b->out->pool.data[s->opnds + 1 + i], &d->opnds[i]))
+            return false;
+    return true;
+}
+
+static const struct pl_step *find_known(const struct pl_build *b, const struct pl_sdesc *d, uint32_t hash, int which)
+{
+    for (uint32_t k = b->buckets[which][hash & 255]; k != 0; k = b->known[which].data[k - 1].previous) {
+        const struct pl_known *e = &b->known[which].data[k - 1];
+        const struct pl_step *s = which == 1 ? &b->entry.data[e->step] : &b->body.data[e->step];
+        if (e->hash == hash && same_step(b, s, d))
+            return s;
+    }
+    return NULL;
+}
+
+static void remember(struct pl_build *b, uint32_t hash, int which)
+{
+    struct pl_known *k = pl_vec_push(b->arena, &b->known[which]);
+    if (k == NULL)
+        return;
+    uint32_t n = which == 1 ? b->entry.n : b->body.n;
+    *k = (struct pl_known){hash, b->buckets[which][hash & 255], n - 1};
+    b->buckets[which][hash & 255] = b->known[which].n;
+}
+
+static bool has_list(const struct pl_sdesc *d)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->opnds[i].kind == PL_OPND_LIST)
+            return true;
+    return false;
+}
+
+pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
+{
+    const bool is_pure = (pl_step_infos[d->op].flags & PL_STEP_F_PURE) != 0;
+    struct source_facts f = {true, false};
+    look_at(b, d->opnds, d->n, &f);
+    const bool can_share = is_pure && !f.has_mutable && !has_list(d);
+    const int which = is_pure && !f.has_mutable && f.is_entry;
+    const uint32_t hash = can_share ? hash_of(d) : 0;
+    if (can_share) {
+        const struct pl_step *s = find_known(b, d, hash, which);
+        if (s != NULL)
+            return b->out->pool.data[s->opnds].u.reg;
+    }
+    pl_reg dest = new_reg(b, dest_class(d), which == 1 ? PL_REG_ENTRY : 0);
+    struct pl_step s = make_step(b, d, dest);
+    if (!is_pure) {
+        s.guard = b->guard;
+        s.guard_is_negated = b->guard_is_negated;
+    }
+    struct pl_step *at =
+        which == 1 || b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    if (at == NULL)
+        return dest;
+    *at = s;
+    if (can_share && (which == 1 || !b->is_in_entry))
+        remember(b, hash, which);
+    return dest;
+}
+
+/* ---- short forms ---- */
+
+pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x)
+{
+    return pl_build_value(b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 1, .opnds = {x}});
+}
+
+pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
+{
+    return pl_build_value(b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 2, .opnds = {x, y}});
+}
+
+pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y,
+                    struct pl_opnd z)
+{
+    return pl_build_value(b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 3, .opnds = {x, y, z}});
+}
+
+pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
+{
+    return pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_compare,
+                                                .type = (uint8_t)t,
+                                                .attrs = {(uint8_t)cmp},
+                                                .n = 2,
+                                                .opnds = {x, y}});
+}
+
+pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, enum pl_sattr rounding, struct pl_opnd x)
+{
+    return pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_convert,
+                                                .type = (uint8_t)to,
+                                                .from = (uint8_t)from,
+                                                .attrs = {(uint8_t)rounding},
+                                                .n = 1,
+                                                .opnds = {x}});
+}
+
+void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to, struct pl_opnd from)
+{
+    struct pl_step s = make_step(
+        b, &(struct pl_sdesc){.op = PL_STEP_mov, .type = (uint8_t)t, .n = 2, .opnds = {pl_opnd_reg(to), from}}, (pl_reg){0});
+    s.guard = b->guard;
+    s.guard_is_negated = b->guard_is_negated;
+    struct pl_step *at = b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    if (at != NULL)
+        *at = s;
+}
+
+void pl_build_do(struct pl_build *b, enum pl_step_op op) { pl_build_step(b, &(struct pl_sdesc){.op = (uint8_t)op}); }
+
+void pl_build_do1(struct pl_build *b, enum pl_step_op op, struct pl_opnd x)
+{
+    pl_build_step(b, &(struct pl_sdesc){.op = (uint8_t)op, .n = 1, .opnds = {x}});
+}
+
+void pl_build_do2(struct pl_build *b, enum pl_step_op op, struct pl_opnd x, struct pl_opnd y)
+{
+    pl_build_step(b, &(struct pl_sdesc){.op = (uint8_t)op, .n = 2, .opnds = {x, y}});
+}
+
+void pl_build_put_label(struct pl_build *b, uint32_t label)
+{
+    pl_build_do1(b, PL_STEP_label, pl_opnd_index(PL_OPND_LABEL, label));
+}
+
+void pl_build_jump(struct pl_build *b, uint32_t label, pl_reg guard, bool is_negated)
+{
+    pl_reg old = b->guard;
+    bool was_negated = b->guard_is_negated;
+    PL_ASSERT(old.id == 0 || guard.id == 0);
+    if (guard.id != 0) {
+        b->guard = guard;
+        b->guard_is_negated = is_negated;
+    }
+    pl_build_do1(b, PL_STEP_jump, pl_opnd_index(PL_OPND_LABEL, label));
+    b->guard = old;
+    b->guard_is_negated = was_negated;
+}
+
+pl_reg pl_build_in_reg(struct pl_build *b, enum pl_stype t, struct pl_opnd x)
+{
+    if (x.kind == PL_OPND_REG && !x.is_negated)
+        return x.u.reg;
+    return pl_build_op1(b, PL_STEP_mov, t, x);
+}

@@ -1,0 +1,100 @@
+#ifndef PL_SRC_PLAN_BUILD_H
+#define PL_SRC_PLAN_BUILD_H
+/*
+ * Makes steps. Two sequences grow side by side: the entry, run once by every thread at its start, and the body. A pure step
+ * whose sources are all known in the entry goes there, whoever asks for it, so loop-invariant index math is hoisted by
+ * construction; and a pure step that exists already in an open scope is not made again. Only registers that are written
+ * once take part: a mutable register (a variable, a phase word) is never shared or hoisted.
+ *
+ * A guard may be set: steps that are not pure then carry it.
+ *
+ * Failures: only memory. Every function stays safe on an exhausted arena; the caller tests the arena once, at the end.
+ */
+#include "src/plan/step.h"
+
+struct pl_known; /* a pure step that may be reused */
+
+struct pl_build {
+    struct pl_arena *arena;
+    struct pl_steps *out; /* pool, texts, register and label counts */
+    PL_VEC(struct pl_step) entry;
+    PL_VEC(struct pl_step) body;
+    PL_VEC(uint8_t) reg_facts[PL_RC_COUNT]; /* bits of enum pl_reg_fact */
+    PL_VEC(struct pl_known) known[2];      /* of the body, of the entry */
+    uint32_t buckets[2][256];              /* newest known + 1 */
+    pl_reg guard;
+    bool guard_is_negated;
+    bool is_in_entry; /* put steps that are not pure into the entry */
+};
+
+struct pl_known {
+    uint32_t hash, previous; /* in the bucket, + 1 */
+    uint32_t step;           /* index in its sequence */
+};
+
+enum pl_reg_fact { PL_REG_ENTRY = 1, PL_REG_MUTABLE = 2 };
+
+void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *out);
+/* Join entry and body in out->list. */
+void pl_build_finish(struct pl_build *b);
+
+/* A scope: what becomes known inside is forgotten at its end. */
+uint32_t pl_build_open(struct pl_build *b);
+void pl_build_close(struct pl_build *b, uint32_t mark);
+
+pl_reg pl_build_reg(struct pl_build *b, enum pl_rclass class);     /* to be written once */
+pl_reg pl_build_mutable(struct pl_build *b, enum pl_rclass class); /* may be written again */
+uint32_t pl_build_label(struct pl_build *b);
+
+/* A step as asked for: attributes in any order, operands without the destination for pl_build_value. */
+struct pl_sdesc {
+    uint8_t op, type, from;
+    uint8_t attrs[PL_STEP_MAX_ATTRS];
+    uint8_t n;
+    struct pl_opnd opnds[PL_STEP_MAX_OPNDS];
+};
+
+/* A step with one destination as its first operand: made, found again, or hoisted. Gives the destination. */
+pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d);
+/* A step with every operand given, at this place. */
+void pl_build_step(struct pl_build *b, const struct pl_sdesc *d);
+/* A list operand, copied into the pool. */
+struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, uint32_t n);
+
+/* Short forms. */
+pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x);
+pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y,
+                    struct pl_opnd z);
+pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, enum pl_sattr rounding, struct pl_opnd x);
+void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to, struct pl_opnd from); /* assignment, in place */
+void pl_build_do(struct pl_build *b, enum pl_step_op op);                                /* no operand */
+void pl_build_do1(struct pl_build *b, enum pl_step_op op, struct pl_opnd x);
+void pl_build_do2(struct pl_build *b, enum pl_step_op op, struct pl_opnd x, struct pl_opnd y);
+void pl_build_put_label(struct pl_build *b, uint32_t label);
+void pl_build_jump(struct pl_build *b, uint32_t label, pl_reg guard, bool is_negated); /* guard none: always */
+/* The operand in a register: itself, or a constant moved into one. */
+pl_reg pl_build_in_reg(struct pl_build *b, enum pl_stype t, struct pl_opnd x);
+
+/*
+ * Integer arithmetic with folding, on registers and constants of one of s32 u32 s64 u64. Constants are canonical: sign- or
+ * zero-extended to 64 bits by the type.
+ */
+struct pl_opnd pl_ix_add(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_sub(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_mul(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_div(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_rem(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_min(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_max(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_ix_shl(struct pl_build *b, enum pl_stype t, struct pl_opnd x, uint32_t n_bits);
+struct pl_opnd pl_ix_shr(struct pl_build *b, enum pl_stype t, struct pl_opnd x, uint32_t n_bits);
+struct pl_opnd pl_ix_and(struct pl_build *b, enum pl_stype t, struct pl_opnd x, int64_t mask);
+struct pl_opnd pl_ix_xor(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
+/* s32 or u32 to s64 or u64, and back by truncation; the same type passes. */
+struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, struct pl_opnd x);
+/* x * y as s64; xt, yt are s32, u32 or s64 (32-bit factors of one type use the widening product). */
+struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd x, enum pl_stype yt, struct pl_opnd y);
+int64_t pl_ix_canonical(enum pl_stype t, int64_t v);
+#endif
