@@ -32,6 +32,7 @@ enum pl_plan_param_kind {
     PL_PLAN_WORKSPACE, /* u64 address of the launch's workspace */
     PL_PLAN_PARAM_KIND_COUNT
 };
+extern const char *const pl_plan_param_names[PL_PLAN_PARAM_KIND_COUNT]; /* of the text form */
 
 /*
  * One parameter of the entry. n_bytes is 4, 8 or 128; integers are little-endian two's complement, truncated to n_bytes (the
