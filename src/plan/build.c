@@ -25,10 +25,15 @@ void pl_build_finish(struct pl_build *b)
     b->out->list.n = b->out->list.cap = n;
 }
 
-uint32_t pl_build_open(struct pl_build *b) { return b->known[0].n; }
+uint32_t pl_build_open(struct pl_build *b)
+{
+    b->serial++;
+    return b->known[0].n;
+}
 
 void pl_build_close(struct pl_build *b, uint32_t mark)
 {
+    b->serial++;
     while (b->known[0].n > mark) {
         const struct pl_known *k = &b->known[0].data[--b->known[0].n];
         b->buckets[0][k->hash & 255] = k->previous;
@@ -51,6 +56,13 @@ pl_reg pl_build_mutable(struct pl_build *b, enum pl_rclass class)
     return new_reg(b, class, PL_REG_MUTABLE);
 }
 
+void pl_build_settle(struct pl_build *b, pl_reg r)
+{
+    uint32_t i = pl_reg_index(r);
+    if (i < b->reg_facts[pl_reg_class(r)].n)
+        b->reg_facts[pl_reg_class(r)].data[i] = PL_REG_ENTRY;
+}
+
 uint32_t pl_build_label(struct pl_build *b) { return b->out->n_labels++; }
 
 static uint8_t facts_of(const struct pl_build *b, pl_reg r)
@@ -58,6 +70,9 @@ static uint8_t facts_of(const struct pl_build *b, pl_reg r)
     uint32_t i = pl_reg_index(r);
     return i < b->reg_facts[pl_reg_class(r)].n ? b->reg_facts[pl_reg_class(r)].data[i] : 0;
 }
+
+bool pl_build_is_mutable(const struct pl_build *b, pl_reg r) { return (facts_of(b, r) & PL_REG_MUTABLE) != 0; }
+bool pl_build_is_entry(const struct pl_build *b, pl_reg r) { return (facts_of(b, r) & PL_REG_ENTRY) != 0; }
 
 /* ---- steps ---- */
 

@@ -25,6 +25,7 @@ struct pl_build {
     pl_reg guard;
     bool guard_is_negated;
     bool is_in_entry; /* put steps that are not pure into the entry */
+    uint32_t serial;  /* changes whenever a scope opens or closes */
 };
 
 struct pl_known {
@@ -45,6 +46,10 @@ void pl_build_close(struct pl_build *b, uint32_t mark);
 pl_reg pl_build_reg(struct pl_build *b, enum pl_rclass class);     /* to be written once */
 pl_reg pl_build_mutable(struct pl_build *b, enum pl_rclass class); /* may be written again */
 uint32_t pl_build_label(struct pl_build *b);
+/* The register, written in the entry by steps that are not pure, is final from here on: as good as a pure entry value. */
+void pl_build_settle(struct pl_build *b, pl_reg r);
+bool pl_build_is_entry(const struct pl_build *b, pl_reg r);
+bool pl_build_is_mutable(const struct pl_build *b, pl_reg r);
 
 /* A step as asked for: attributes in any order, operands without the destination for pl_build_value. */
 struct pl_sdesc {

@@ -1,0 +1,360 @@
+/* From elements to addresses and bounds. */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+/* ---- indices ---- */
+
+static struct pl_coord coord_const(int64_t v) { return (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1, .konst = v}; }
+
+/* x = q * d + r. Exact where the constant is a multiple of d, or no carry can occur; else the sum is taken first. */
+static void split(struct pl_lower *l, struct pl_coord x, uint32_t d, struct pl_coord *q, struct pl_coord *r)
+{
+    const struct pl_opnd dd = pl_opnd_imm(d);
+    const int64_t rest = x.konst % d;
+    if (rest != 0 && x.bound > d - (uint64_t)rest) {
+        x.thread = pl_ix_add(&l->b, PL_ST_u32, x.thread, pl_opnd_imm(x.konst));
+        x.bound += (uint32_t)x.konst;
+        x.konst = 0;
+    }
+    if (x.bound <= d) {
+        *q = coord_const(x.konst / d);
+        *r = (struct pl_coord){x.thread, x.bound, x.konst % d};
+        return;
+    }
+    *q = (struct pl_coord){pl_ix_div(&l->b, PL_ST_u32, x.thread, dd), (x.bound + d - 1) / d, x.konst / d};
+    *r = (struct pl_coord){pl_ix_rem(&l->b, PL_ST_u32, x.thread, dd), d, 0};
+}
+
+void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin, struct pl_coord out[PL_MAX_RANK])
+{
+    for (int a = s->rank - 1; a > 0; a--)
+        split(l, lin, (uint32_t)s->d[a], &lin, &out[a]);
+    if (s->rank > 0)
+        out[0] = lin;
+}
+
+void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k, struct pl_coord out[PL_MAX_RANK])
+{
+    struct pl_coord lin = {.thread = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec)),
+                           .bound = l->unit_threads * vec,
+                           .konst = (int64_t)k * l->unit_threads * vec};
+    pl_linear_coords(l, s, lin, out);
+}
+
+/* ---- a sum of 64-bit terms: what is known in the entry first, so that the rest of a loop adds little ---- */
+
+struct sum {
+    struct pl_opnd terms[2 * PL_MAX_RANK + 2];
+    int n;
+    int64_t konst;
+};
+
+static void add_term(struct sum *s, struct pl_opnd t)
+{
+    if (pl_opnd_is_imm(t))
+        s->konst = (int64_t)((uint64_t)s->konst + (uint64_t)t.imm);
+    else
+        s->terms[s->n++] = t;
+}
+
+static pl_reg finish_sum(struct pl_lower *l, struct sum *s, enum pl_stype t)
+{
+    struct pl_opnd r = pl_opnd_imm(0);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < s->n; i++)
+            if (pl_build_is_entry(&l->b, s->terms[i].u.reg) == (pass == 0))
+                r = pl_ix_add(&l->b, t, r, s->terms[i]);
+    if (s->konst != (int32_t)s->konst || s->n == 0) {
+        r = pl_ix_add(&l->b, t, r, pl_opnd_imm(pl_ix_canonical(t, s->konst)));
+        s->konst = 0;
+    }
+    return pl_build_in_reg(&l->b, t, r);
+}
+
+/* ---- GMEM ---- */
+
+/* Element `at` of a ref with a reshaped base, as an element of the reshape's parent. */
+static uint32_t through_reshape(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, struct pl_coord out[PL_MAX_RANK])
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
+    struct pl_coord lin = coord_const(0);
+    int64_t scale = pl_shape_n_elems(&base->shape);
+    for (int j = 0; j < base->shape.rank; j++) {
+        scale /= base->shape.d[j] > 0 ? base->shape.d[j] : 1;
+        struct pl_opnd off = pl_lower_affine(l, &r->offset[j], PL_ST_s32);
+        if (pl_opnd_is_imm(off)) {
+            lin.konst += off.imm * scale;
+        } else {
+            lin.thread = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_ix_mul(&l->b, PL_ST_u32, off, pl_opnd_imm(scale)));
+            lin.bound = UINT32_MAX / 2; /* anywhere */
+        }
+        for (int a = 0; a < r->shape.rank; a++)
+            if (r->axis_of[a] == j) {
+                lin.konst += at[a].konst * scale;
+                lin.thread =
+                    pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_ix_mul(&l->b, PL_ST_u32, at[a].thread, pl_opnd_imm(scale)));
+                if (lin.bound < UINT32_MAX / 2)
+                    lin.bound += (at[a].bound - 1) * (uint32_t)scale;
+            }
+    }
+    pl_linear_coords(l, &pl_ir_ref(l->fn, base->parent)->shape, lin, out);
+    return base->parent;
+}
+
+struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    if (pl_ir_ref(l->fn, r->base)->view == PL_VIEW_RESHAPE) {
+        struct pl_coord inner[PL_MAX_RANK];
+        uint32_t parent = through_reshape(l, ref, at, inner);
+        return pl_global_addr(l, parent, inner);
+    }
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const enum pl_stype t = pl_lower_index_type(l, a);
+    const int64_t es = pl_elem_bytes(a->dtype);
+    struct sum s = {.n = 0};
+    pl_reg generic =
+        pl_lower_param(l, (struct pl_plan_param){.kind = PL_PLAN_ADDRESS, .arg = (uint16_t)a->param, .n_bytes = 8});
+    add_term(&s, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_global_address, PL_ST_NONE, pl_opnd_reg(generic))));
+    for (int j = 0; j < a->shape.rank; j++) {
+        const struct pl_coord *c = NULL;
+        for (int i = 0; i < r->shape.rank; i++)
+            if (r->axis_of[i] == j)
+                c = &at[i];
+        struct pl_opnd off = pl_lower_affine(l, &r->offset[j], t);
+        struct pl_opnd stride = pl_lower_stride(l, a, j);
+        struct pl_opnd bytes = pl_opnd_imm(es);
+        int64_t konst = c == NULL ? 0 : c->konst;
+        if (pl_opnd_is_imm(off)) {
+            konst += off.imm;
+            off = pl_opnd_imm(0);
+        }
+        struct pl_opnd stride_bytes = pl_ix_mul64(&l->b, t, stride, t, bytes);
+        if (!pl_opnd_is(off, 0))
+            add_term(&s, pl_opnd_is_imm(stride) ? pl_ix_mul64(&l->b, t, off, t, stride_bytes)
+                                                : pl_ix_mul(&l->b, PL_ST_s64, pl_ix_mul64(&l->b, t, off, t, stride), bytes));
+        if (konst != 0)
+            add_term(&s, pl_opnd_is_imm(stride)
+                             ? pl_opnd_imm(konst * stride_bytes.imm)
+                             : pl_ix_mul(&l->b, PL_ST_s64, stride_bytes, pl_opnd_imm(konst)));
+        if (c != NULL && !pl_opnd_is(c->thread, 0))
+            add_term(&s, pl_opnd_is_imm(stride)
+                             ? pl_ix_mul64(&l->b, PL_ST_s32, c->thread, PL_ST_s32, stride_bytes)
+                             : pl_ix_mul(&l->b, PL_ST_s64, pl_ix_mul64(&l->b, PL_ST_s32, c->thread, t, stride), bytes));
+    }
+    pl_reg base = finish_sum(l, &s, PL_ST_s64);
+    return pl_opnd_addr(base, s.konst);
+}
+
+/* ---- SMEM ---- */
+
+pl_reg pl_shared_base(struct pl_lower *l)
+{
+    return pl_build_op1(&l->b, PL_STEP_shared_base, PL_ST_NONE, pl_opnd_imm(0));
+}
+
+/* Index j of the base: offset plus coordinate. */
+static struct pl_coord base_index(struct pl_lower *l, const struct pl_ref_info *r, int j, const struct pl_coord *at)
+{
+    struct pl_coord x = coord_const(0);
+    for (int i = 0; i < r->shape.rank; i++)
+        if (r->axis_of[i] == j)
+            x = at[i];
+    struct pl_opnd off = pl_lower_affine(l, &r->offset[j], PL_ST_s32);
+    if (pl_opnd_is_imm(off)) {
+        x.konst += off.imm;
+    } else {
+        x.thread = pl_ix_add(&l->b, PL_ST_u32, x.thread, off);
+        x.bound = UINT32_MAX / 2;
+    }
+    return x;
+}
+
+static void add_scaled(struct pl_lower *l, struct sum *s, struct pl_coord x, uint32_t scale)
+{
+    s->konst += x.konst * scale;
+    if (!pl_opnd_is(x.thread, 0))
+        add_term(s, pl_ix_mul(&l->b, PL_ST_u32, x.thread, pl_opnd_imm(scale)));
+}
+
+/* Columns of a swizzled row: byte offset in the row, with bits 4.. exchanged by the row number. */
+static void add_swizzled(struct pl_lower *l, struct sum *s, const struct pl_smem_place *p, struct pl_coord row,
+                         struct pl_coord col, uint32_t es)
+{
+    const uint32_t span = pl_swizzle_span(p->swizzle);
+    const uint32_t shift = span == 128 ? 0 : span == 64 ? 1 : 2;
+    struct pl_opnd r = row.thread;
+    if (row.konst % 8 != 0)
+        r = pl_ix_add(&l->b, PL_ST_u32, r, pl_opnd_imm(row.konst % 8));
+    struct pl_opnd x = pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, r, shift), span / 16 - 1);
+    struct pl_opnd c = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, col.thread, pl_opnd_imm(es)),
+                                 pl_opnd_imm(col.konst * es));
+    add_term(s, pl_ix_xor(&l->b, PL_ST_u32, c, pl_ix_shl(&l->b, PL_ST_u32, x, 4)));
+}
+
+struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
+    if (base->view == PL_VIEW_RESHAPE) {
+        struct pl_coord inner[PL_MAX_RANK];
+        uint32_t parent = through_reshape(l, ref, at, inner);
+        return pl_shared_addr(l, parent, inner);
+    }
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const struct pl_smem_place *p = &l->places[r->array];
+    const uint32_t es = pl_elem_bytes(a->dtype);
+    const int rank = a->shape.rank;
+    struct sum s = {.n = 0, .konst = p->offset_bytes};
+    uint32_t slices = p->slice_bytes;
+    for (int j = rank - 3; j >= 0; j--) {
+        add_scaled(l, &s, base_index(l, r, j, at), slices);
+        slices *= (uint32_t)a->shape.d[j];
+    }
+    struct pl_coord row = rank >= 2 ? base_index(l, r, rank - 2, at) : coord_const(0);
+    struct pl_coord col = rank >= 1 ? base_index(l, r, rank - 1, at) : coord_const(0);
+    add_scaled(l, &s, row, p->row_bytes);
+    if (p->panel_elems != p->n_cols && p->n_rows > 1) {
+        struct pl_coord panel;
+        split(l, col, p->panel_elems, &panel, &col);
+        add_scaled(l, &s, panel, p->panel_bytes);
+    }
+    if (p->swizzle != PL_PLAN_SWIZZLE_NONE)
+        add_swizzled(l, &s, p, row, col, es);
+    else
+        add_scaled(l, &s, col, es);
+    if (s.n == 0 && r->peer == 0)
+        return pl_opnd_addr((pl_reg){0}, s.konst);
+    add_term(&s, pl_opnd_reg(pl_shared_base(l)));
+    pl_reg reg = finish_sum(l, &s, PL_ST_u32);
+    if (r->peer != 0)
+        reg = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(reg), pl_lower_scalar(l, r->peer));
+    return pl_opnd_addr(reg, s.konst);
+}
+
+/* ---- bounds ---- */
+
+static int64_t view_extent(const struct pl_ref_info *r, int j)
+{
+    for (int i = 0; i < r->shape.rank; i++)
+        if (r->axis_of[i] == j)
+            return r->shape.d[i];
+    return 1;
+}
+
+static bool axis_is_safe(const struct pl_lower *l, const struct pl_ref_info *r, const struct pl_array *a, int j)
+{
+    int64_t off;
+    (void)l;
+    return a->shape.d[j] >= 0 && !r->has_clip[j] && pl_affine_is_const(&r->offset[j], &off) && off >= 0 &&
+           off + view_extent(r, j) <= a->shape.d[j];
+}
+
+bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    if (r->space != PL_SPACE_GMEM || pl_ir_ref(l->fn, r->base)->view == PL_VIEW_RESHAPE)
+        return false;
+    for (int j = 0; j < a->shape.rank; j++)
+        if (!axis_is_safe(l, r, a, j))
+            return true;
+    return false;
+}
+
+/* Elements from the window's start to the end of the tensor or clip along base axis j, in the index type. */
+static struct pl_opnd room(struct pl_lower *l, const struct pl_ref_info *r, const struct pl_array *a, int j)
+{
+    const enum pl_stype t = pl_lower_index_type(l, a);
+    struct pl_opnd end = pl_lower_extent(l, a, j);
+    if (r->has_clip[j])
+        end = pl_ix_min(&l->b, t, end, pl_lower_affine(l, &r->clip[j], t));
+    return pl_ix_sub(&l->b, t, end, pl_lower_affine(l, &r->offset[j], t));
+}
+
+static pl_reg and_preds(struct pl_lower *l, pl_reg x, pl_reg y)
+{
+    return x.id == 0 ? y : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(x), pl_opnd_reg(y));
+}
+
+pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const enum pl_stype t = pl_lower_index_type(l, a);
+    pl_reg fit = {0};
+    for (int j = 0; j < a->shape.rank; j++) {
+        if (axis_is_safe(l, r, a, j))
+            continue;
+        struct pl_opnd n = pl_opnd_imm(view_extent(r, j));
+        struct pl_opnd have = pl_opnd_reg(pl_build_in_reg(&l->b, t, room(l, r, a, j)));
+        fit = and_preds(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, have, n));
+        if (!pl_affine_is_nonneg(l, &r->offset[j])) {
+            struct pl_opnd off = pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &r->offset[j], t)));
+            fit = and_preds(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, off, pl_opnd_imm(0)));
+        }
+    }
+    return fit;
+}
+
+/* A window index count as s32: clamped where the index type is wider; only its order against small numbers matters. */
+static struct pl_opnd as_s32(struct pl_lower *l, enum pl_stype t, struct pl_opnd v)
+{
+    if (t == PL_ST_s32)
+        return v;
+    v = pl_ix_min(&l->b, PL_ST_s64, v, pl_opnd_imm(1 << 30));
+    v = pl_ix_max(&l->b, PL_ST_s64, v, pl_opnd_imm(-(1 << 30)));
+    return pl_ix_convert(&l->b, PL_ST_s32, PL_ST_s64, v);
+}
+
+static struct pl_opnd less_coord(struct pl_lower *l, struct pl_opnd v, const struct pl_coord *c)
+{
+    v = pl_ix_sub(&l->b, PL_ST_s32, v, c->thread);
+    return pl_ix_sub(&l->b, PL_ST_s32, v, pl_opnd_imm(c->konst));
+}
+
+struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const enum pl_stype t = pl_lower_index_type(l, a);
+    const struct pl_coord zero = coord_const(0);
+    struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
+    pl_reg ok = {0};
+    for (int j = 0; j < a->shape.rank; j++) {
+        if (axis_is_safe(l, r, a, j))
+            continue;
+        const struct pl_coord *c = &zero;
+        bool is_last = false;
+        for (int i = 0; i < r->shape.rank; i++)
+            if (r->axis_of[i] == j) {
+                c = &at[i];
+                is_last = i == r->shape.rank - 1;
+            }
+        struct pl_opnd left = less_coord(l, as_s32(l, t, room(l, r, a, j)), c);
+        const bool can_be_negative = !pl_affine_is_nonneg(l, &r->offset[j]);
+        struct pl_opnd skip = pl_opnd_imm(0);
+        if (can_be_negative) {
+            skip = as_s32(l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), pl_lower_affine(l, &r->offset[j], t)));
+            skip = less_coord(l, skip, c);
+        }
+        if (is_last) {
+            in.hi = left;
+            in.lo = skip;
+            in.has_lo = can_be_negative;
+            continue;
+        }
+        left = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, left));
+        ok = and_preds(l, ok, pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32, left, pl_opnd_imm(0)));
+        if (can_be_negative) {
+            skip = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, skip));
+            ok = and_preds(l, ok, pl_build_compare(&l->b, PL_SA_CMP_le, PL_ST_s32, skip, pl_opnd_imm(0)));
+        }
+    }
+    if (ok.id != 0)
+        in.hi = pl_opnd_reg(
+            pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0), pl_opnd_reg(ok)));
+    return in;
+}

@@ -1,0 +1,258 @@
+/*
+ * Operations on whole arrays that move elements between threads, and the scratch area through which they do it.
+ *
+ * Scratch protocol, per unit: pl_scratch_begin (earlier readers are done), writes, pl_scratch_publish (everybody has
+ * written), reads. Elements lie in scratch as in registers: 2 bytes for halves, 4 for words and predicates, 8 for 64-bit types.
+ */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+uint32_t pl_scratch_elem_bytes(pl_dtype t)
+{
+    const enum pl_rep rep = pl_rep_of(t, 1);
+    return rep == PL_REP_DOUBLE ? 8 : rep == PL_REP_HALF ? 2 : 4;
+}
+
+static enum pl_stype scratch_type(pl_dtype t)
+{
+    const uint32_t bytes = pl_scratch_elem_bytes(t);
+    return bytes == 8 ? PL_ST_b64 : bytes == 2 ? PL_ST_b16 : PL_ST_b32;
+}
+
+static bool same_lay(const struct pl_lay *x, const struct pl_lay *y) { return x->vec == y->vec && x->n_chunks == y->n_chunks; }
+
+uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    if (op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST && op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
+        return 0;
+    const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
+    const int64_t n = pl_shape_n_elems(&arg->shape);
+    if (arg->shape.rank == 0 || n <= 0)
+        return 0;
+    if (op->code == PL_OP_LAYOUT_CAST && same_lay(&l->lays[id], &l->lays[op->args[0]]))
+        return 0;
+    if (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0))
+        return 64;
+    const uint32_t es = arg->dtype == PL_F16 || arg->dtype == PL_BF16 ? 4 : pl_scratch_elem_bytes(arg->dtype);
+    return n > UINT32_MAX / 16 ? UINT32_MAX / 2 : ((uint32_t)n * es + 15) / 16 * 16;
+}
+
+struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index, uint32_t elem_bytes)
+{
+    struct pl_opnd at = pl_ix_mul(&l->b, PL_ST_u32, index, pl_opnd_imm(elem_bytes));
+    int64_t konst = l->scratch_offset;
+    struct pl_opnd wg = pl_lower_warpgroup(l);
+    if (pl_opnd_is_imm(wg))
+        konst += wg.imm * l->scratch_bytes;
+    else
+        at = pl_ix_add(&l->b, PL_ST_u32, at, pl_ix_mul(&l->b, PL_ST_u32, wg, pl_opnd_imm(l->scratch_bytes)));
+    if (pl_opnd_is_imm(at))
+        return pl_opnd_addr((pl_reg){0}, konst + at.imm);
+    at = pl_ix_add(&l->b, PL_ST_u32, at, pl_opnd_reg(pl_shared_base(l)));
+    return pl_opnd_addr(at.u.reg, konst);
+}
+
+void pl_scratch_begin(struct pl_lower *l)
+{
+    if (l->scratch_is_read)
+        pl_unit_barrier(l);
+}
+
+void pl_scratch_publish(struct pl_lower *l)
+{
+    pl_unit_barrier(l);
+    l->scratch_is_read = true;
+}
+
+static void shared_step(struct pl_lower *l, enum pl_step_op op, enum pl_stype t, struct pl_opnd addr, pl_reg reg)
+{
+    struct pl_opnd elem = pl_opnd_reg(reg);
+    struct pl_opnd list = pl_build_list(&l->b, &elem, 1);
+    const bool is_load = op == PL_STEP_load;
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = (uint8_t)op,
+                                            .type = (uint8_t)t,
+                                            .attrs = {PL_SA_SPACE_shared},
+                                            .n = 2,
+                                            .opnds = {is_load ? list : addr, is_load ? addr : list}});
+}
+
+void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struct pl_opnd elem)
+{
+    if (t == PL_PRED && !pl_opnd_is_imm(elem))
+        elem = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(1), pl_opnd_imm(0), elem));
+    const enum pl_stype st = scratch_type(t);
+    shared_step(l, PL_STEP_store, st, addr, pl_build_in_reg(&l->b, st, elem));
+}
+
+struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd addr)
+{
+    const enum pl_stype st = scratch_type(t);
+    pl_reg r = pl_build_reg(&l->b, (enum pl_rclass)pl_stypes[st].class);
+    shared_step(l, PL_STEP_load, st, addr, r);
+    if (t == PL_PRED)
+        r = pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, pl_opnd_reg(r), pl_opnd_imm(0));
+    return pl_opnd_reg(r);
+}
+
+pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k)
+{
+    const int64_t first = (int64_t)k * l->unit_threads * lay->vec;
+    if (first + (int64_t)l->unit_threads * lay->vec <= n_elems)
+        return (pl_reg){0};
+    return pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, pl_lower_rank(l),
+                            pl_opnd_imm((n_elems - first + lay->vec - 1) / lay->vec));
+}
+
+/* First element of chunk k, in row-major order. */
+static struct pl_opnd chunk_start(struct pl_lower *l, uint32_t vec, uint32_t k)
+{
+    struct pl_opnd e = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec));
+    return pl_ix_add(&l->b, PL_ST_u32, e, pl_opnd_imm((int64_t)k * l->unit_threads * vec));
+}
+
+static void set_guard(struct pl_lower *l, pl_reg p)
+{
+    l->b.guard = p;
+    l->b.guard_is_negated = false;
+}
+
+void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v)
+{
+    const uint32_t es = pl_scratch_elem_bytes(v->dtype);
+    for (uint32_t k = 0; k < v->lay.n_chunks; k++) {
+        struct pl_opnd addr = pl_scratch_addr(l, chunk_start(l, v->lay.vec, k), es);
+        pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
+        for (uint32_t i = 0; i < v->lay.vec; i++) {
+            struct pl_opnd e = pl_lval_elem(l, v, k * v->lay.vec + i);
+            set_guard(l, p);
+            pl_scratch_store(l, v->dtype, addr, e);
+            set_guard(l, (pl_reg){0});
+            addr.imm += es;
+        }
+    }
+}
+
+/*
+ * A value of shape `to` whose element i is the scratch element that lies at the row-major index, in shape `from`, of i without
+ * axis `axis` (-1: the shapes are equal). Threads beyond the array read element 0.
+ */
+static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to, int axis, struct pl_lval *v)
+{
+    const uint32_t es = pl_scratch_elem_bytes(v->dtype);
+    const uint32_t n = v->lay.n_chunks * v->lay.vec;
+    struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
+    for (uint32_t k = 0; elems != NULL && k < v->lay.n_chunks; k++) {
+        struct pl_coord at[PL_MAX_RANK];
+        pl_chunk_coords(l, to, v->lay.vec, k, at);
+        struct pl_opnd lin = pl_opnd_imm(0);
+        int64_t scale = 1;
+        for (int f = from->rank - 1; f >= 0; f--) {
+            const struct pl_coord *c = &at[axis >= 0 && f >= axis ? f + 1 : f];
+            struct pl_opnd x = pl_ix_add(&l->b, PL_ST_u32, c->thread, pl_opnd_imm(c->konst));
+            lin = pl_ix_add(&l->b, PL_ST_u32, lin, pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(scale)));
+            scale *= from->d[f];
+        }
+        pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(to), k);
+        if (p.id != 0)
+            lin = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, lin, pl_opnd_imm(0), pl_opnd_reg(p)));
+        struct pl_opnd addr = pl_scratch_addr(l, lin, es);
+        const bool is_last = axis == to->rank - 1;
+        for (uint32_t i = 0; i < v->lay.vec; i++) {
+            if (i == 0 || !is_last)
+                elems[k * v->lay.vec + i] = pl_scratch_load(l, v->dtype, addr);
+            else
+                elems[k * v->lay.vec + i] = elems[k * v->lay.vec];
+            addr.imm += es;
+        }
+    }
+    if (elems != NULL)
+        pl_lval_set_elems(l, v, elems);
+}
+
+void pl_lower_iota(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const struct pl_lay lay = l->lays[id];
+    struct pl_lval out = pl_lval_make(l, op->dtype, lay);
+    const uint32_t n = lay.n_chunks * lay.vec;
+    struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
+    const bool is_last = op->axis == op->shape.rank - 1;
+    for (uint32_t k = 0; elems != NULL && k < lay.n_chunks; k++) {
+        struct pl_coord at[PL_MAX_RANK];
+        pl_chunk_coords(l, &op->shape, lay.vec, k, at);
+        for (uint32_t i = 0; i < lay.vec; i++) {
+            struct pl_opnd x = pl_ix_add(&l->b, PL_ST_u32, at[op->axis].thread,
+                                         pl_opnd_imm(at[op->axis].konst + (is_last ? (int64_t)i : 0)));
+            elems[k * lay.vec + i] = pl_elem_cast(l, PL_U32, op->dtype, x);
+        }
+    }
+    if (elems != NULL)
+        pl_lval_set_elems(l, &out, elems);
+    l->vals[id] = out;
+}
+
+void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const struct pl_lval in = pl_lval_of(l, op->args[0]);
+    if (in.lay.is_splat) {
+        l->vals[id] = in;
+        return;
+    }
+    const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
+    pl_lower_note(l, op, "broadcast through shared memory");
+    struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
+    pl_scratch_begin(l);
+    pl_scratch_write(l, from, &in);
+    pl_scratch_publish(l);
+    gather(l, from, &op->shape, op->axis, &out);
+    l->vals[id] = out;
+}
+
+void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const struct pl_lval in = pl_lval_of(l, op->args[0]);
+    if (in.lay.is_splat || same_lay(&in.lay, &l->lays[id])) {
+        l->vals[id] = in;
+        return;
+    }
+    pl_lower_note(l, op, "layout converted through shared memory");
+    struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
+    pl_scratch_begin(l);
+    pl_scratch_write(l, &op->shape, &in);
+    pl_scratch_publish(l);
+    gather(l, &op->shape, &op->shape, -1, &out);
+    l->vals[id] = out;
+}
+
+/* The thread that has the element puts it in scratch, all read it. */
+void pl_lower_extract(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
+    const struct pl_lval in = pl_lval_of(l, op->args[0]);
+    if (in.lay.is_splat) {
+        l->vals[id] = in;
+        return;
+    }
+    struct pl_opnd lin = pl_opnd_imm(0);
+    int64_t scale = 1;
+    for (int a = arg->shape.rank - 1; a >= 0; a--) {
+        const uint32_t val = op->args[1 + a];
+        struct pl_opnd x = pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, val), pl_lower_scalar(l, val));
+        lin = pl_ix_add(&l->b, PL_ST_u32, lin, pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(scale)));
+        scale *= arg->shape.d[a];
+    }
+    pl_scratch_begin(l);
+    lin = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_u32, lin));
+    struct pl_opnd addr = pl_scratch_addr(l, pl_opnd_imm(0), 8);
+    for (uint32_t e = 0; e < in.lay.n_chunks * in.lay.vec; e++) {
+        struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, chunk_start(l, in.lay.vec, e / in.lay.vec), pl_opnd_imm(e % in.lay.vec));
+        pl_reg is_mine = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, lin, at);
+        struct pl_opnd x = pl_lval_elem(l, &in, e);
+        set_guard(l, is_mine);
+        pl_scratch_store(l, in.dtype, addr, x);
+        set_guard(l, (pl_reg){0});
+    }
+    pl_scratch_publish(l);
+    l->vals[id] = pl_lval_scalar(op->dtype, pl_scratch_load(l, op->dtype, addr));
+}

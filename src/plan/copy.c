@@ -1,0 +1,622 @@
+/*
+ * Copies between global and shared memory, in one of three ways:
+ *
+ *   tensor    boxes of a tensor map, issued by the leader; parts outside the tensor arrive as zeros, or are not written
+ *   bulk      whole rows of bytes, issued by the leader, where the view lies inside its tensor; where it does not, at run time,
+ *             the elements way is taken
+ *   elements  plain loads and stores by all threads of the unit, then the proxy fence and one arrival
+ *
+ * Whatever the way, a copy in is exactly one arrival on its barrier, also when its predicate is false (then of 0 bytes); a copy
+ * out is one group for pl_wait_smem_to_gmem where the chip has such groups.
+ */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+enum { BOX_MAX = 256, BULK_MAX_ROWS = 16, UNROLLED_CHUNKS = 8 };
+
+enum way { WAY_TENSOR, WAY_BULK, WAY_ELEMENTS };
+
+struct copy {
+    struct pl_lower *l;
+    const struct pl_op *op;
+    bool is_in;
+    uint32_t global, shared; /* refs */
+    const struct pl_ref_info *g, *s;
+    const struct pl_array *ga;
+    const struct pl_smem_place *place;
+    uint32_t es;
+    uint32_t n_bytes;
+};
+
+static void set_guard(struct pl_lower *l, pl_reg p)
+{
+    l->b.guard = p;
+    l->b.guard_is_negated = false;
+}
+
+/* ---- which way ---- */
+
+static int64_t view_extent(const struct pl_ref_info *r, int base_axis)
+{
+    for (int i = 0; i < r->shape.rank; i++)
+        if (r->axis_of[i] == base_axis)
+            return r->shape.d[i];
+    return 1;
+}
+
+static bool axes_rise(const struct pl_ref_info *r)
+{
+    for (int i = 1; i < r->shape.rank; i++)
+        if (r->axis_of[i] <= r->axis_of[i - 1])
+            return false;
+    return true;
+}
+
+/* Rows of the view are runs of memory on both sides, 16-byte aligned where it matters, and the chip copies by itself. */
+static bool is_regular(const struct copy *c)
+{
+    const struct pl_lower *l = c->l;
+    const int last_g = c->ga->shape.rank - 1, last_s = pl_ir_ref(l->fn, c->s->base)->shape.rank - 1, rank = c->g->shape.rank;
+    const bool has_unit = pl_array_has_fact(l, c->ga, PL_FACT_UNIT_STRIDE) || pl_array_has_fact(l, c->ga, PL_FACT_DENSE);
+    return l->has_tma && rank >= 1 && pl_array_has_fact(l, c->ga, PL_FACT_ALIGN16) && has_unit &&
+           pl_ir_ref(l->fn, c->g->base)->view == PL_VIEW_ROOT && pl_ir_ref(l->fn, c->s->base)->view == PL_VIEW_ROOT &&
+           c->s->peer == 0 && axes_rise(c->g) && axes_rise(c->s) && c->g->axis_of[rank - 1] == last_g &&
+           c->s->axis_of[rank - 1] == last_s && pl_dtype_bits(c->ga->dtype) >= 8;
+}
+
+/* Alignment of the view's first byte in shared memory: a power of two up to 1024. */
+static uint32_t shared_align(const struct copy *c)
+{
+    const struct pl_array *a = &c->l->fn->arrays.data[c->s->array];
+    const int rank = a->shape.rank;
+    int64_t align = c->place->align_bytes, slice = c->place->slice_bytes;
+    for (int j = rank - 1; j >= 0; j--) {
+        const int64_t unit = j == rank - 1 ? c->es : j == rank - 2 ? c->place->row_bytes : slice;
+        int64_t m = pl_affine_multiple(c->l->fn, &c->s->offset[j]);
+        m = (m > 4096 ? 4096 : m) * (unit & -unit);
+        align = m < align ? m : align;
+        if (j <= rank - 3)
+            slice *= a->shape.d[j];
+    }
+    return (uint32_t)align;
+}
+
+/* Columns of the shared view are all columns of the array, from the first. */
+static bool has_whole_rows(const struct copy *c)
+{
+    const struct pl_array *a = &c->l->fn->arrays.data[c->s->array];
+    const int last = a->shape.rank - 1;
+    int64_t off;
+    return pl_affine_is_const(&c->s->offset[last], &off) && off == 0 &&
+           c->s->shape.d[c->s->shape.rank - 1] == a->shape.d[last];
+}
+
+static uint32_t box_rows(int64_t n)
+{
+    uint32_t rows = n > BOX_MAX ? BOX_MAX : (uint32_t)n;
+    while (n % rows != 0)
+        rows--;
+    return rows;
+}
+
+static bool can_tensor(const struct copy *c)
+{
+    const struct pl_smem_place *p = c->place;
+    const int rank = c->g->shape.rank;
+    if (!is_regular(c) || c->ga->shape.rank > PL_PLAN_MAP_RANK || c->op->oob == PL_OOB_FILL)
+        return false;
+    const uint32_t box_cols = p->panel_elems;
+    const uint32_t align = p->swizzle == PL_PLAN_SWIZZLE_NONE ? 128 : 8 * pl_swizzle_span(p->swizzle);
+    if (!has_whole_rows(c) || box_cols > BOX_MAX || box_cols * c->es % 16 != 0 || shared_align(c) < align)
+        return false;
+    for (int i = 0; i < rank - 1; i++) {
+        if (c->g->shape.d[i] > 64 * BOX_MAX || (i < rank - 2 && c->g->shape.d[i] > BOX_MAX))
+            return false;
+        /* Rows must follow each other in shared memory: the view has all of the array's inner axes. */
+        if (i < rank - 2 && p->n_rows != (uint32_t)c->s->shape.d[rank - 2])
+            return false;
+    }
+    return rank < 2 || box_rows(c->g->shape.d[rank - 2]) * p->row_bytes % align == 0 ||
+           box_rows(c->g->shape.d[rank - 2]) == c->g->shape.d[rank - 2];
+}
+
+static int64_t n_view_rows(const struct copy *c)
+{
+    int64_t n = 1;
+    for (int i = 0; i + 1 < c->g->shape.rank; i++)
+        n *= c->g->shape.d[i];
+    return n;
+}
+
+static bool can_bulk(const struct copy *c)
+{
+    const struct pl_smem_place *p = c->place;
+    if (!is_regular(c) || c->op->oob == PL_OOB_FILL)
+        return false;
+    const int64_t row_bytes = c->g->shape.d[c->g->shape.rank - 1] * c->es;
+    const bool is_plain = p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
+    const int64_t m = pl_affine_multiple(c->l->fn, &c->g->offset[c->ga->shape.rank - 1]);
+    const bool reduces_here = c->op->sub == PL_OP2_NONE || c->op->sub == PL_ADD || c->op->sub == PL_MIN || c->op->sub == PL_MAX;
+    return is_plain && reduces_here && row_bytes % 16 == 0 && m * c->es % 16 == 0 && shared_align(c) >= 16 &&
+           n_view_rows(c) <= BULK_MAX_ROWS && (n_view_rows(c) == 1 || p->row_bytes % 16 == 0);
+}
+
+static enum way choose(const struct copy *c)
+{
+    const bool tensor = can_tensor(c), bulk = can_bulk(c);
+    switch (c->op->how) {
+    case PL_HOW_TMA: return tensor ? WAY_TENSOR : WAY_ELEMENTS;
+    case PL_HOW_BULK: return bulk ? WAY_BULK : WAY_ELEMENTS;
+    case PL_HOW_ELEMENTS: return WAY_ELEMENTS;
+    case PL_HOW_AUTO: break;
+    }
+    if (bulk && n_view_rows(c) == 1)
+        return WAY_BULK;
+    return tensor ? WAY_TENSOR : bulk ? WAY_BULK : WAY_ELEMENTS;
+}
+
+/* ---- by elements ---- */
+
+struct round {
+    const struct copy *c;
+    uint32_t vec, n_words;
+    bool is_bounded;
+    int64_t n_elems;
+};
+
+static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ragged, bool is_load, pl_reg *words)
+{
+    const struct copy *c = r->c;
+    struct pl_lower *l = c->l;
+    const bool is_global = is_load == c->is_in;
+    const uint32_t ref = is_global ? c->global : c->shared;
+    struct pl_coord at[PL_MAX_RANK];
+    struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
+    pl_reg has_it = {0};
+    if (is_ragged) {
+        struct pl_opnd e = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_opnd_imm(lin.konst));
+        has_it = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, e, pl_opnd_imm(r->n_elems));
+    }
+    pl_linear_coords(l, &c->g->shape, lin, at);
+    const bool is_bounded = is_global && r->is_bounded;
+    if (is_bounded)
+        in = pl_bounds_chunk(l, ref, at);
+    if (is_bounded && has_it.id != 0)
+        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0), pl_opnd_reg(has_it)));
+    const struct pl_chunk chunk = {.ref = ref, .vec = r->vec, .at = at, .inside = is_bounded ? &in : NULL};
+    if (!is_bounded)
+        set_guard(l, has_it);
+    if (is_load)
+        pl_chunk_load(l, &chunk, words);
+    else
+        pl_chunk_store(l, &chunk, words);
+    set_guard(l, (pl_reg){0});
+}
+
+/* n chunks from chunk number `first` on: all loads, then all stores. */
+static void element_chunks(const struct round *r, struct pl_coord start, uint32_t n, bool may_be_ragged)
+{
+    struct pl_lower *l = r->c->l;
+    const int64_t step = (int64_t)l->unit_threads * r->vec;
+    pl_reg words[UNROLLED_CHUNKS * 4 * 16];
+    const enum pl_rclass class = (enum pl_rclass)pl_stypes[pl_chunk_word_type(r->c->ga->dtype, r->vec)].class;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t k = 0; k < n; k++) {
+            struct pl_coord lin = start;
+            lin.konst += (int64_t)k * step;
+            const bool is_ragged = may_be_ragged && lin.konst + lin.bound > r->n_elems;
+            pl_reg *w = words + k * r->n_words;
+            for (uint32_t i = 0; pass == 0 && i < r->n_words; i++) {
+                w[i] = pl_build_reg(&l->b, class);
+                if (is_ragged && !r->is_bounded)
+                    pl_build_mov(&l->b, pl_chunk_word_type(r->c->ga->dtype, r->vec), w[i], pl_opnd_imm(0));
+            }
+            element_chunk(r, lin, is_ragged, pass == 0, w);
+        }
+}
+
+static void element_rounds(const struct round *r)
+{
+    struct pl_lower *l = r->c->l;
+    const int64_t step = (int64_t)l->unit_threads * r->vec;
+    const int64_t n_chunks = (r->n_elems + step - 1) / step;
+    struct pl_opnd first = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(r->vec));
+    if (n_chunks <= UNROLLED_CHUNKS) {
+        element_chunks(r, (struct pl_coord){first, (uint32_t)step, 0}, (uint32_t)n_chunks, true);
+        return;
+    }
+    const uint32_t n = 4;
+    pl_reg at = pl_build_reg(&l->b, PL_RC_B32); /* constant inside a round */
+    const uint32_t again = pl_build_label(&l->b);
+    pl_build_mov(&l->b, PL_ST_b32, at, first);
+    pl_build_put_label(&l->b, again);
+    uint32_t mark = pl_build_open(&l->b);
+    const bool is_ragged = r->n_elems % (n * step) != 0;
+    element_chunks(r, (struct pl_coord){pl_opnd_reg(at), (uint32_t)r->n_elems, 0}, n, is_ragged);
+    pl_build_close(&l->b, mark);
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_add,
+                                            .type = PL_ST_u32,
+                                            .n = 3,
+                                            .opnds = {pl_opnd_reg(at), pl_opnd_reg(at), pl_opnd_imm(n * step)}});
+    pl_reg more = pl_build_reg(&l->b, PL_RC_PRED);
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_compare,
+                                            .type = PL_ST_u32,
+                                            .attrs = {PL_SA_CMP_lt},
+                                            .n = 3,
+                                            .opnds = {pl_opnd_reg(more), pl_opnd_reg(at), pl_opnd_imm(r->n_elems)}});
+    pl_build_jump(&l->b, again, more, false);
+}
+
+/* Move the data by elements; arrival and fences are the caller's. */
+static void move_elements(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    struct round r = {.c = c, .n_elems = pl_shape_n_elems(&c->g->shape)};
+    const uint32_t vg = pl_access_vec(l, c->global), vs = pl_access_vec(l, c->shared);
+    r.vec = vg > vs ? vg : vs;
+    while (r.vec > 1 && (int64_t)r.vec * l->unit_threads > r.n_elems)
+        r.vec /= 2;
+    r.n_words = pl_chunk_n_words(c->ga->dtype, r.vec);
+    const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
+    r.is_bounded = is_bounded;
+    if (!is_bounded || r.vec == 1) {
+        element_rounds(&r);
+        return;
+    }
+    const uint32_t slow = pl_build_label(&l->b), done = pl_build_label(&l->b);
+    pl_build_jump(&l->b, slow, pl_bounds_fit(l, c->global), true);
+    r.is_bounded = false;
+    uint32_t mark = pl_build_open(&l->b);
+    element_rounds(&r);
+    pl_build_close(&l->b, mark);
+    pl_build_jump(&l->b, done, (pl_reg){0}, false);
+    pl_build_put_label(&l->b, slow);
+    r.is_bounded = true;
+    mark = pl_build_open(&l->b);
+    element_rounds(&r);
+    pl_build_close(&l->b, mark);
+    pl_build_put_label(&l->b, done);
+}
+
+static pl_reg predicate(const struct copy *c)
+{
+    if (c->op->args[0] == 0 || c->op->n_args == 0)
+        return (pl_reg){0};
+    return pl_build_in_reg(&c->l->b, PL_ST_pred, pl_lower_scalar(c->l, c->op->args[0]));
+}
+
+static void by_elements(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    const pl_reg p = predicate(c);
+    const uint32_t skip = pl_build_label(&l->b);
+    pl_hazard_access(l, c->shared, c->is_in, 0);
+    uint32_t mark = pl_build_open(&l->b);
+    if (p.id != 0)
+        pl_build_jump(&l->b, skip, p, true);
+    move_elements(c);
+    pl_build_close(&l->b, mark);
+    if (p.id != 0)
+        pl_build_put_label(&l->b, skip);
+    if (!c->is_in)
+        return;
+    if (l->has_tma)
+        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+    pl_unit_barrier(l);
+    pl_arrive_leader(l, c->op->bar);
+}
+
+/* ---- issued by the leader ---- */
+
+static pl_reg leader_and(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    pl_reg p = predicate(c), leader = pl_lower_leader(l);
+    return p.id == 0 ? leader : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(leader), pl_opnd_reg(p));
+}
+
+/* The arrival, announcing the bytes to come: on this CTA's barrier, or on that of each CTA that receives them. */
+static void announce(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    struct pl_opnd n = pl_opnd_imm(c->n_bytes);
+    const pl_reg p = predicate(c);
+    if (p.id != 0)
+        n = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, n, pl_opnd_imm(0), pl_opnd_reg(p)));
+    if (c->op->mask == 0) {
+        struct pl_opnd addr = pl_bar_addr(l, c->op->bar);
+        set_guard(l, pl_lower_leader(l));
+        pl_build_do2(&l->b, PL_STEP_bar_arrive_tx, addr, n);
+        set_guard(l, (pl_reg){0});
+        return;
+    }
+    for (uint32_t cta = 0; cta < l->n_ctas; cta++) {
+        if ((c->op->mask >> cta & 1) == 0)
+            continue;
+        pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, c->op->bar)),
+                                 pl_opnd_imm(cta));
+        set_guard(l, pl_lower_leader(l));
+        pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, pl_opnd_addr(to, 0), n);
+        set_guard(l, (pl_reg){0});
+    }
+}
+
+static uint32_t find_map(struct pl_lower *l, const struct pl_plan_map *m)
+{
+    for (uint32_t i = 0; i < l->plan->maps.n; i++) {
+        const struct pl_plan_map *o = &l->plan->maps.data[i];
+        bool is_same = o->arg == m->arg && o->dtype == m->dtype && o->rank == m->rank && o->swizzle == m->swizzle;
+        for (int d = 0; is_same && d < m->rank; d++)
+            is_same = o->axes[d] == m->axes[d] && o->box_elems[d] == m->box_elems[d];
+        if (is_same)
+            return i;
+    }
+    struct pl_plan_map *at = pl_vec_push(l->arena, &l->plan->maps);
+    if (at != NULL)
+        *at = *m;
+    return l->plan->maps.n - 1;
+}
+
+static struct pl_opnd map_address(struct pl_lower *l, uint32_t map)
+{
+    uint32_t i = pl_lower_param_index(l, (struct pl_plan_param){.kind = PL_PLAN_TENSOR_MAP, .map = (uint16_t)map, .n_bytes = 128});
+    pl_reg a = pl_build_op1(&l->b, PL_STEP_param_address, PL_ST_NONE, pl_opnd_index(PL_OPND_PARAM, i));
+    return pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_param_generic, PL_ST_NONE, pl_opnd_reg(a)));
+}
+
+/* One box of a tensor copy. at: its first element in the view. */
+struct box {
+    struct pl_opnd map;
+    struct pl_coord at[PL_MAX_RANK];
+    pl_reg guard;
+};
+
+static struct pl_opnd box_coords(const struct copy *c, const struct box *x)
+{
+    struct pl_lower *l = c->l;
+    struct pl_opnd coords[PL_PLAN_MAP_RANK];
+    const int rank = c->ga->shape.rank;
+    for (int j = 0; j < rank; j++) {
+        struct pl_opnd v = pl_lower_affine(l, &c->g->offset[j], PL_ST_s32);
+        for (int i = 0; i < c->g->shape.rank; i++)
+            if (c->g->axis_of[i] == j)
+                v = pl_ix_add(&l->b, PL_ST_s32, v, pl_opnd_imm(x->at[i].konst));
+        coords[rank - 1 - j] = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, v));
+    }
+    return pl_build_list(&l->b, coords, (uint32_t)rank);
+}
+
+static void put_box(const struct copy *c, const struct box *x)
+{
+    struct pl_lower *l = c->l;
+    const uint8_t dims = (uint8_t)(PL_SA_DIMS_d1 + c->ga->shape.rank - 1);
+    struct pl_opnd shared = pl_shared_addr(l, c->shared, x->at);
+    struct pl_opnd coords = box_coords(c, x);
+    static const uint8_t reds[PL_OP2_COUNT] = {[PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
+                                               [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
+    struct pl_sdesc d = {.attrs = {dims}, .n = 3, .opnds = {x->map, coords, shared}};
+    if (c->is_in) {
+        d.op = c->op->mask != 0 ? PL_STEP_tensor_in_multi : PL_STEP_tensor_in;
+        d.n = c->op->mask != 0 ? 5 : 4;
+        d.opnds[0] = shared;
+        d.opnds[1] = x->map;
+        d.opnds[2] = coords;
+        d.opnds[3] = pl_bar_addr(l, c->op->bar);
+        d.opnds[4] = c->op->mask != 0 ? pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, pl_opnd_imm(c->op->mask))) : pl_opnd_none();
+    } else if (c->op->sub != PL_OP2_NONE) {
+        d.op = PL_STEP_tensor_reduce;
+        d.attrs[1] = reds[c->op->sub];
+    } else {
+        d.op = PL_STEP_tensor_out;
+    }
+    set_guard(l, x->guard);
+    pl_build_step(&l->b, &d);
+    set_guard(l, (pl_reg){0});
+}
+
+static void put_boxes(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    const struct pl_smem_place *p = c->place;
+    const int rank = c->g->shape.rank, g_rank = c->ga->shape.rank;
+    const uint32_t rows = rank >= 2 ? box_rows(c->g->shape.d[rank - 2]) : 1;
+    const bool is_split = p->panel_elems != p->n_cols || (rank >= 2 && rows != (uint32_t)c->g->shape.d[rank - 2]);
+    struct pl_plan_map m = {.arg = (uint16_t)c->ga->param,
+                            .dtype = c->ga->dtype,
+                            .rank = (uint8_t)g_rank,
+                            .swizzle = p->swizzle,
+                            .l2_bytes = 128};
+    int64_t n_outer = 1;
+    for (int j = 0; j < g_rank; j++) {
+        const int d = g_rank - 1 - j;
+        m.axes[d] = (uint8_t)j;
+        m.box_elems[d] = (uint16_t)view_extent(c->g, j);
+        for (int i = 0; i < rank; i++)
+            if (c->g->axis_of[i] == j) {
+                if (i == rank - 1)
+                    m.box_elems[d] = (uint16_t)p->panel_elems;
+                else if (i == rank - 2)
+                    m.box_elems[d] = (uint16_t)rows;
+                else if (is_split)
+                    m.box_elems[d] = 1; /* panels of a slice lie together: a box a slice */
+            }
+    }
+    for (int i = 0; is_split && i < rank - 2; i++)
+        n_outer *= c->g->shape.d[i];
+    struct box x = {.map = map_address(l, find_map(l, &m)), .guard = leader_and(c)};
+    for (int i = 0; i < PL_MAX_RANK; i++)
+        x.at[i] = (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1};
+    for (int64_t o = 0; o < n_outer; o++) {
+        int64_t rest = o;
+        for (int i = rank - 3; i >= 0 && is_split; i--) {
+            x.at[i].konst = rest % c->g->shape.d[i];
+            rest /= c->g->shape.d[i];
+        }
+        for (uint32_t r = 0; r < (rank >= 2 ? (uint32_t)c->g->shape.d[rank - 2] : 1); r += rows)
+            for (uint32_t col = 0; col < p->n_cols; col += p->panel_elems) {
+                if (rank >= 2)
+                    x.at[rank - 2].konst = r;
+                x.at[rank - 1].konst = col;
+                put_box(c, &x);
+            }
+    }
+}
+
+static enum pl_stype bulk_reduce_type(pl_dtype t)
+{
+    if (t == PL_I64)
+        return PL_ST_u64; /* the same addition */
+    return pl_stype_of(t);
+}
+
+static void put_rows(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    const int rank = c->g->shape.rank;
+    const uint32_t row_bytes = (uint32_t)c->g->shape.d[rank - 1] * c->es;
+    const pl_reg guard = leader_and(c);
+    struct pl_coord at[PL_MAX_RANK];
+    for (int i = 0; i < PL_MAX_RANK; i++)
+        at[i] = (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1};
+    static const uint8_t reds[PL_OP2_COUNT] = {[PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max};
+    for (int64_t n = 0; n < n_view_rows(c); n++) {
+        int64_t rest = n;
+        for (int i = rank - 2; i >= 0; i--) {
+            at[i].konst = rest % c->g->shape.d[i];
+            rest /= c->g->shape.d[i];
+        }
+        struct pl_opnd global = pl_global_addr(l, c->global, at), shared = pl_shared_addr(l, c->shared, at);
+        struct pl_sdesc d = {.op = PL_STEP_bulk_out, .n = 3, .opnds = {global, shared, pl_opnd_imm(row_bytes)}};
+        if (c->is_in) {
+            d = (struct pl_sdesc){.op = PL_STEP_bulk_in,
+                                  .n = 4,
+                                  .opnds = {shared, global, pl_opnd_imm(row_bytes), pl_bar_addr(l, c->op->bar)}};
+        } else if (c->op->sub != PL_OP2_NONE) {
+            d.op = PL_STEP_bulk_reduce;
+            d.type = (uint8_t)bulk_reduce_type(c->ga->dtype);
+            d.attrs[0] = reds[c->op->sub];
+        }
+        set_guard(l, guard);
+        pl_build_step(&l->b, &d);
+        set_guard(l, (pl_reg){0});
+    }
+}
+
+/* No clip cuts the view below its tensor's own end: a predicate, or none when there is no clip. */
+static pl_reg clips_are_idle(const struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    const enum pl_stype t = pl_lower_index_type(l, c->ga);
+    pl_reg idle = {0};
+    for (int j = 0; j < c->ga->shape.rank; j++) {
+        if (!c->g->has_clip[j])
+            continue;
+        struct pl_opnd clip = pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &c->g->clip[j], t)));
+        struct pl_opnd end = pl_ix_add(&l->b, t, pl_lower_affine(l, &c->g->offset[j], t), pl_opnd_imm(view_extent(c->g, j)));
+        end = pl_ix_min(&l->b, t, end, pl_lower_extent(l, c->ga, j));
+        pl_reg p = pl_build_compare(&l->b, PL_SA_CMP_ge, t, clip, end);
+        idle = idle.id == 0 ? p : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(idle), pl_opnd_reg(p));
+    }
+    return idle;
+}
+
+static void issue(const struct copy *c, enum way way)
+{
+    pl_hazard_async(c->l, c->s->array, c->is_in);
+    if (c->is_in)
+        announce(c);
+    if (way == WAY_TENSOR)
+        put_boxes(c);
+    else
+        put_rows(c);
+}
+
+static void note_way(const struct copy *c, enum way way)
+{
+    static const char *const names[] = {"copied by tensor boxes", "copied by bulk rows; by elements where it hangs over an edge",
+                                        "copied by elements"};
+    pl_lower_note(c->l, c->op, names[way]);
+}
+
+static void lower_copy(struct copy *c)
+{
+    struct pl_lower *l = c->l;
+    c->g = pl_ir_ref(l->fn, c->global);
+    c->s = pl_ir_ref(l->fn, c->shared);
+    c->ga = &l->fn->arrays.data[c->g->array];
+    c->place = &l->places[c->s->array];
+    c->es = pl_elem_bytes(c->ga->dtype);
+    c->n_bytes = (uint32_t)pl_shape_n_elems(&c->g->shape) * c->es;
+    const enum way way = choose(c);
+    note_way(c, way);
+    if (c->op->how != PL_HOW_AUTO && c->op->how != PL_HOW_ELEMENTS && way == WAY_ELEMENTS)
+        pl_refuse_copy(l, c->op);
+    if (way == WAY_ELEMENTS && (c->op->sub != PL_OP2_NONE || c->op->mask != 0))
+        pl_refuse_copy(l, c->op);
+    if (way == WAY_ELEMENTS) {
+        by_elements(c);
+    } else {
+        pl_reg fit = {0};
+        if (way == WAY_TENSOR)
+            fit = clips_are_idle(c);
+        else if (c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global))
+            fit = pl_bounds_fit(l, c->global);
+        if (fit.id == 0) {
+            issue(c, way);
+        } else {
+            const uint32_t slow = pl_build_label(&l->b), done = pl_build_label(&l->b);
+            struct pl_hazard *before = pl_hazard_save(l);
+            pl_lower_leader(l);
+            pl_build_jump(&l->b, slow, fit, true);
+            uint32_t mark = pl_build_open(&l->b);
+            issue(c, way);
+            pl_build_close(&l->b, mark);
+            pl_build_jump(&l->b, done, (pl_reg){0}, false);
+            pl_build_put_label(&l->b, slow);
+            struct pl_hazard *fast = pl_hazard_save(l);
+            pl_hazard_restore(l, before);
+            mark = pl_build_open(&l->b);
+            by_elements(c);
+            pl_build_close(&l->b, mark);
+            pl_hazard_merge(l, fast);
+            pl_build_put_label(&l->b, done);
+        }
+    }
+    if (!c->is_in && l->has_tma) { /* a group for each copy, so that waits count copies */
+        set_guard(l, pl_lower_leader(l));
+        pl_build_do(&l->b, PL_STEP_bulk_commit);
+        set_guard(l, (pl_reg){0});
+        l->has_pending_out = true;
+    }
+}
+
+void pl_lower_copy_in(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    struct copy c = {.l = l, .op = op, .is_in = true, .global = op->refs[0], .shared = op->refs[1]};
+    lower_copy(&c);
+}
+
+void pl_lower_copy_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    struct copy c = {.l = l, .op = op, .is_in = false, .global = op->refs[1], .shared = op->refs[0]};
+    lower_copy(&c);
+}
+
+void pl_lower_wait_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    if (l->has_tma) {
+        set_guard(l, pl_lower_leader(l));
+        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_bulk_wait,
+                                                .attrs = {op->is_flag ? PL_SA_READ_read : PL_SA_NONE},
+                                                .n = 1,
+                                                .opnds = {pl_opnd_imm(op->n)}});
+        set_guard(l, (pl_reg){0});
+        if (op->n == 0)
+            l->has_pending_out = false;
+    }
+    pl_unit_barrier(l);
+}

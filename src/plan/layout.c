@@ -1,0 +1,276 @@
+/*
+ * The layout walk. Array values that meet elementwise share one layout, so values and variables fall into groups (union-find,
+ * one forward pass); each group takes the layout that one of its members fixes, else STRIDED with the widest chunk that an
+ * access of the group can use in one instruction. A backward pass finds loads of variables that need no copy.
+ *
+ * Requirement on new ops: an op whose array result is elementwise in its array operands joins them here.
+ */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+#include <string.h>
+
+struct group {
+    uint32_t parent;
+    uint16_t fixed_vec; /* 0: free */
+    uint16_t best_vec;
+};
+
+struct walk {
+    struct pl_lower *l;
+    const struct pl_fn *fn;
+    struct group *groups; /* ops, then arrays */
+    uint32_t n_ops;
+};
+
+static uint32_t find(struct walk *w, uint32_t x)
+{
+    while (w->groups[x].parent != x) {
+        w->groups[x].parent = w->groups[w->groups[x].parent].parent;
+        x = w->groups[x].parent;
+    }
+    return x;
+}
+
+static void join(struct walk *w, uint32_t x, uint32_t y)
+{
+    uint32_t a = find(w, x), b = find(w, y);
+    if (a == b)
+        return;
+    if (a > b) {
+        uint32_t swap = a;
+        a = b;
+        b = swap;
+    }
+    struct group *ga = &w->groups[a], *gb = &w->groups[b];
+    gb->parent = a;
+    if (gb->best_vec > ga->best_vec)
+        ga->best_vec = gb->best_vec;
+    if (ga->fixed_vec == 0)
+        ga->fixed_vec = gb->fixed_vec;
+}
+
+static uint32_t pow2_divisor(int64_t v, uint32_t limit)
+{
+    uint32_t p = 1;
+    while (p < limit && v % (2 * (int64_t)p) == 0)
+        p *= 2;
+    return p;
+}
+
+static uint32_t min_u32(uint32_t x, uint32_t y) { return x < y ? x : y; }
+
+/* ---- how wide an access can be ---- */
+
+static uint32_t global_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r, const struct pl_array *a)
+{
+    const uint32_t es = pl_elem_bytes(a->dtype);
+    const bool is_aligned = pl_array_has_fact(l, a, PL_FACT_ALIGN16);
+    uint32_t bytes = is_aligned ? 16 : es;
+    const int last = a->shape.rank - 1;
+    if (!pl_array_has_fact(l, a, PL_FACT_UNIT_STRIDE) && !pl_array_has_fact(l, a, PL_FACT_DENSE))
+        return es;
+    if (r->shape.rank == 0 || r->axis_of[r->shape.rank - 1] != last)
+        return es;
+    int64_t m = pl_affine_multiple(l->fn, &r->offset[last]);
+    return min_u32(bytes, (uint32_t)(m > 16 ? 16 : m) * es);
+}
+
+static uint32_t shared_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r, const struct pl_ref_info *base,
+                                   const struct pl_array *a)
+{
+    const uint32_t es = pl_elem_bytes(a->dtype);
+    const int last = base->shape.rank - 1;
+    const struct pl_smem_place *p = &l->places[r->array];
+    if (r->shape.rank == 0 || r->axis_of[r->shape.rank - 1] != last)
+        return es;
+    if (base->view == PL_VIEW_RESHAPE && (p->swizzle != PL_PLAN_SWIZZLE_NONE || p->panel_elems != p->n_cols) &&
+        base->shape.d[last] != a->shape.d[a->shape.rank - 1])
+        return es;
+    uint32_t bytes = pow2_divisor(base->view == PL_VIEW_RESHAPE ? base->shape.d[last] * es : p->row_bytes, 16);
+    int64_t m = pl_affine_multiple(l->fn, &r->offset[last]);
+    return min_u32(bytes, (uint32_t)(m > 16 ? 16 : m) * es);
+}
+
+uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const uint32_t es = pl_elem_bytes(a->dtype);
+    if (r->shape.rank == 0)
+        return 1;
+    uint32_t bytes = es;
+    if (r->space == PL_SPACE_GMEM)
+        bytes = base->view == PL_VIEW_RESHAPE ? es : global_align_bytes(l, r, a);
+    else if (r->space == PL_SPACE_SMEM)
+        bytes = shared_align_bytes(l, r, base, a);
+    return pow2_divisor(r->shape.d[r->shape.rank - 1], bytes < es ? 1 : bytes / es);
+}
+
+struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads)
+{
+    const int64_t per_round = (int64_t)vec * n_threads;
+    struct pl_lay lay = {.vec = (uint16_t)vec, .n_chunks = (uint32_t)((n_elems + per_round - 1) / per_round)};
+    lay.is_ragged = n_elems % per_round != 0;
+    return lay;
+}
+
+/* ---- groups ---- */
+
+static bool is_array_val(const struct walk *w, uint32_t val)
+{
+    return val != 0 && w->fn->ops.data[val].shape.rank > 0;
+}
+
+static void offer(struct walk *w, uint32_t node, uint32_t vec)
+{
+    struct group *g = &w->groups[find(w, node)];
+    if (vec > g->best_vec)
+        g->best_vec = (uint16_t)vec;
+}
+
+static void fix(struct walk *w, uint32_t node, pl_layout layout)
+{
+    struct group *g = &w->groups[find(w, node)];
+    if (layout.kind == PL_LAYOUT_STRIDED && layout.vec > 0 && g->fixed_vec == 0)
+        g->fixed_vec = (uint16_t)layout.vec;
+}
+
+static void visit(struct walk *w, uint32_t id)
+{
+    const struct pl_op *op = &w->fn->ops.data[id];
+    const bool is_regs = op->refs[0] != 0 && w->fn->refs.data[op->refs[0]].space == PL_SPACE_REGS;
+    const uint32_t var = is_regs ? w->n_ops + w->fn->refs.data[op->refs[0]].array : 0;
+    switch ((int)op->code) { /* the others have no array result, or one of their own */
+    case PL_OP_UNARY:
+    case PL_OP_BINARY:
+    case PL_OP_FMA:
+    case PL_OP_CAST:
+    case PL_OP_BITCAST:
+    case PL_OP_SELECT:
+        for (uint32_t i = 0; i < op->n_args; i++)
+            if (is_array_val(w, op->args[i]) && op->shape.rank > 0)
+                join(w, id, op->args[i]);
+        break;
+    case PL_OP_LOAD:
+        if (op->shape.rank == 0)
+            break;
+        if (is_regs)
+            join(w, id, var);
+        else
+            offer(w, id, pl_access_vec(w->l, op->refs[0]));
+        fix(w, id, op->layout);
+        break;
+    case PL_OP_SWAP:
+        if (is_array_val(w, id) && is_regs)
+            join(w, id, var);
+        if (is_array_val(w, id) && is_array_val(w, op->args[0]))
+            join(w, id, op->args[0]);
+        if (is_array_val(w, id) && !is_regs)
+            offer(w, id, pl_access_vec(w->l, op->refs[0]));
+        break;
+    case PL_OP_STORE:
+        if (is_array_val(w, op->args[0])) {
+            if (is_regs)
+                join(w, op->args[0], var);
+            else
+                offer(w, op->args[0], pl_access_vec(w->l, op->refs[0]));
+        }
+        break;
+    case PL_OP_ARRAY:
+        if (is_regs) {
+            fix(w, var, w->fn->arrays.data[w->fn->refs.data[op->refs[0]].array].layout);
+            if (is_array_val(w, op->args[0]))
+                join(w, op->args[0], var);
+        }
+        break;
+    case PL_OP_LAYOUT_CAST: fix(w, id, op->layout); break;
+    default: break;
+    }
+}
+
+static struct pl_lay lay_of(struct walk *w, uint32_t node, const pl_shape *s)
+{
+    const struct group *g = &w->groups[find(w, node)];
+    const int64_t n = pl_shape_n_elems(s);
+    const uint32_t limit = pow2_divisor(s->d[s->rank - 1], 16);
+    uint32_t vec = g->fixed_vec != 0 ? g->fixed_vec : g->best_vec;
+    if (g->fixed_vec == 0)
+        while (vec > 1 && (int64_t)vec * 128 > n)
+            vec /= 2; /* every thread has work */
+    return pl_lay_strided(n, min_u32(vec < 1 ? 1 : vec, limit), 128);
+}
+
+/* ---- loads of variables ---- */
+
+static uint32_t region_end(const struct pl_fn *fn, uint32_t id)
+{
+    while (id != 0) {
+        const struct pl_op *op = &fn->ops.data[id];
+        if (op->next != 0)
+            return op->next - 1;
+        id = fn->blocks.data[op->block].owner;
+    }
+    return fn->ops.n - 1;
+}
+
+/* The last op that may read `val` when `user` does: the end of the outermost loop around the user that does not contain val. */
+static uint32_t use_end(const struct pl_fn *fn, uint32_t val, uint32_t user)
+{
+    uint32_t end = user;
+    for (uint32_t b = fn->ops.data[user].block; b != 0 && b != fn->ops.data[val].block; b = fn->blocks.data[b].parent)
+        if (fn->blocks.data[b].kind == PL_BLOCK_FOR || fn->blocks.data[b].kind == PL_BLOCK_LOOP)
+            end = region_end(fn, fn->blocks.data[b].owner);
+    return end;
+}
+
+static bool find_copies(struct walk *w)
+{
+    const struct pl_fn *fn = w->fn;
+    uint32_t *last_use = pl_arena_array(w->l->arena, fn->ops.n, sizeof *last_use);
+    uint32_t *next_store = pl_arena_array(w->l->arena, fn->arrays.n, sizeof *next_store);
+    if (last_use == NULL || next_store == NULL)
+        return false;
+    for (uint32_t id = 1; id < fn->ops.n; id++)
+        for (uint32_t i = 0; i < fn->ops.data[id].n_args; i++) {
+            uint32_t val = fn->ops.data[id].args[i];
+            if (val != 0 && fn->ops.data[val].code == PL_OP_LOAD && fn->ops.data[val].shape.rank > 0) {
+                uint32_t end = use_end(fn, val, id);
+                if (end > last_use[val])
+                    last_use[val] = end;
+            }
+        }
+    for (uint32_t id = fn->ops.n - 1; id >= 1; id--) {
+        const struct pl_op *op = &fn->ops.data[id];
+        if (op->code != PL_OP_LOAD && op->code != PL_OP_STORE && op->code != PL_OP_SWAP)
+            continue;
+        uint32_t array = fn->refs.data[op->refs[0]].array;
+        if (op->code == PL_OP_LOAD)
+            w->l->is_copied[id] = op->shape.rank == 0 || (next_store[array] != 0 && next_store[array] < last_use[id]);
+        else
+            next_store[array] = id;
+    }
+    return true;
+}
+
+void pl_layout_walk(struct pl_lower *l)
+{
+    struct walk w = {.l = l, .fn = l->fn, .n_ops = l->fn->ops.n};
+    const uint32_t n = l->fn->ops.n + l->fn->arrays.n;
+    w.groups = pl_arena_array(l->arena, n, sizeof *w.groups);
+    if (w.groups == NULL)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        w.groups[i] = (struct group){.parent = i, .best_vec = 1};
+    for (uint32_t id = 1; id < l->fn->ops.n; id++)
+        visit(&w, id);
+    for (uint32_t id = 1; id < l->fn->ops.n; id++)
+        if (is_array_val(&w, id))
+            l->lays[id] = lay_of(&w, id, &l->fn->ops.data[id].shape);
+    for (uint32_t a = 1; a < l->fn->arrays.n; a++)
+        if (l->fn->arrays.data[a].space == PL_SPACE_REGS && l->fn->arrays.data[a].shape.rank > 0)
+            l->var_lays[a] = lay_of(&w, w.n_ops + a, &l->fn->arrays.data[a].shape);
+    find_copies(&w);
+}

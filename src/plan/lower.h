@@ -1,0 +1,258 @@
+#ifndef PL_SRC_PLAN_LOWER_H
+#define PL_SRC_PLAN_LOWER_H
+/*
+ * Lowering: from the ops of a trace to steps. One pass in program order over the ops; each op has a function (lower.c's table).
+ * Before it run: the layout walk (layout.c), which gives every array value a layout, and the shared-memory map (smem.c).
+ *
+ * Vocabulary. A *unit* executes an op: a warpgroup (128 threads), or a warp inside a warp role. *rank* is the thread's index in
+ * its unit. A *chunk* is vec consecutive elements (row-major) that one thread holds: chunk k of rank t starts at element
+ * (k * n_threads + t) * vec. The *leader* is the one elected thread of a unit that issues copies and arrivals.
+ *
+ * Registers of a value (struct pl_lval), by dtype: pred: one predicate an element. 8- and 16-bit integers and 8-bit floats: one
+ * B32 an element, sign- or zero-extended (canonical). f16 and bf16: packed in pairs in a B32 where vec is even, else one B16.
+ * 32-bit types: one B32. 64-bit types: one B64.
+ */
+#include "src/ir/ir.h"
+#include "src/plan/build.h"
+#include "src/plan/plan.h"
+
+/* How one dtype lies in registers. */
+enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE };
+
+/* Layout of an array value. */
+struct pl_lay {
+    bool is_splat;
+    uint16_t vec;      /* elements of a chunk */
+    uint32_t n_chunks; /* of each thread; the last one may lie beyond the array for some threads */
+    bool is_ragged;    /* n_elems is not n_chunks * n_threads * vec: some chunks are beyond the array */
+};
+
+/* A value in registers. Rank 0 and splat: one operand, in `one`. Else n registers in `regs`. */
+struct pl_lval {
+    pl_dtype dtype;
+    enum pl_rep rep;
+    struct pl_lay lay;
+    struct pl_opnd one;
+    struct pl_opnd *regs;
+    uint32_t n_regs;
+};
+
+/* Where an SMEM array lies: panels of panel_elems columns; in a panel, rows of row_bytes; panels of one 2-D slice follow each
+ * other; slices (all leading axes) follow in row-major order. byte ^ swizzle(byte) on the absolute address. */
+struct pl_smem_place {
+    uint32_t offset_bytes, n_bytes, align_bytes;
+    uint32_t n_rows, n_cols, panel_elems;
+    uint32_t row_bytes, panel_bytes, slice_bytes;
+    enum pl_plan_swizzle swizzle;
+    bool is_placed;
+};
+
+/* What a unit's threads did to an SMEM array since the unit's last barrier. */
+struct pl_hazard {
+    uint8_t has_reads, has_writes; /* by plain loads and stores */
+    uint32_t read_key, write_key;  /* the one access pattern, or 0 when several */
+};
+
+enum { PL_MAX_UNITS = 8 };
+
+struct pl_lower {
+    const struct pl_fn *fn;
+    struct pl_arena *arena;
+    struct pl_diags *diags;
+    struct pl_plan *plan;
+    struct pl_build b;
+
+    struct pl_lval *vals;  /* by op id */
+    struct pl_lval *vars;  /* REGS arrays by array id: mutable registers */
+    struct pl_lay *lays;   /* by op id: layouts of array values */
+    struct pl_lay *var_lays;
+    uint8_t *is_copied;    /* by op id: a load of a variable that must be a copy */
+    struct pl_smem_place *places; /* by array id */
+    struct pl_hazard *hazards;    /* by array id, of the current unit */
+    uint32_t *bar_offsets;        /* bytes, by group id */
+    pl_reg *phases;               /* by group id; none: not waited on */
+    uint32_t scratch_offset; /* scratch area: one part a warpgroup, then one of the CTA, then one of the cluster */
+    uint32_t scratch_bytes;  /* of a warpgroup's part */
+    uint32_t cta_scratch_bytes, cluster_scratch_bytes;
+    bool scratch_is_read, cta_scratch_is_read; /* since the last barrier of unit or CTA */
+
+    /* facts of the chip and the kernel */
+    bool has_tma, has_cluster;
+    uint32_t n_threads;
+    uint32_t n_ctas; /* in a cluster */
+    bool uses_peers; /* someone touches another CTA's memory or barriers */
+    bool has_out_copies;
+
+    /* made in the entry when first asked for */
+    pl_reg warp_leader, warpgroup_leader;
+    pl_reg block[3]; /* block index, unfolded */
+
+    /* the halves of the packed register taken apart last, in this scope */
+    pl_reg unpacked_word;
+    uint32_t unpacked_serial;
+    struct pl_opnd unpacked[2];
+
+    /* the executing unit */
+    int32_t role_warpgroup, role_warp; /* -1: all, whole */
+    uint32_t unit_threads;
+    int loop_depth;
+    bool has_pending_out; /* the unit has issued copies out since it last waited for all */
+    uint32_t break_labels[64];
+    int n_loops;
+
+    pl_status status; /* PL_E_UNSUPPORTED once something was refused */
+};
+
+/* ---- diagnostics and notes ---- */
+struct pl_where pl_lower_where(const struct pl_op *op);
+void pl_lower_note(struct pl_lower *l, const struct pl_op *op, const char *text);
+
+/* ---- dtypes ---- */
+enum pl_stype pl_stype_of(pl_dtype t);        /* in registers: i8 is s32, f16 is f16, pred is pred */
+enum pl_stype pl_stype_bits(enum pl_rep rep); /* b16, b32, b64, pred: for moves */
+enum pl_rep pl_rep_of(pl_dtype t, uint32_t vec);
+uint32_t pl_elem_bytes(pl_dtype t);
+uint32_t pl_regs_per_chunk(enum pl_rep rep, uint32_t vec);
+/* A constant of dtype t as an operand: integer value or float value. */
+struct pl_opnd pl_const_of(pl_dtype t, int64_t i, double f);
+
+/* ---- scalars and parameters (scalar.c) ---- */
+pl_reg pl_lower_sreg(struct pl_lower *l, enum pl_ssreg r);
+struct pl_opnd pl_lower_rank(struct pl_lower *l);      /* thread in its unit, u32 */
+struct pl_opnd pl_lower_warpgroup(struct pl_lower *l); /* u32 */
+pl_reg pl_lower_leader(struct pl_lower *l);            /* predicate */
+pl_reg pl_lower_param(struct pl_lower *l, struct pl_plan_param p);
+uint32_t pl_lower_param_index(struct pl_lower *l, struct pl_plan_param p);
+struct pl_opnd pl_lower_scalar(struct pl_lower *l, uint32_t val); /* operand of a rank-0 value */
+/* Type of a rank-0 integer value's operand: s32, u32, s64, u64. */
+enum pl_stype pl_lower_int_type(const struct pl_lower *l, uint32_t val);
+/* konst + terms as `t` (s32 or s64). */
+struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t);
+bool pl_affine_is_const(const struct pl_affine *a, int64_t *v);
+bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a);
+bool pl_affine_same(const struct pl_affine *x, const struct pl_affine *y);
+/* Index type of a GMEM array: s32 where the fact I32 holds, else s64. */
+enum pl_stype pl_lower_index_type(const struct pl_lower *l, const struct pl_array *a);
+struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a, int axis); /* in the index type */
+struct pl_opnd pl_lower_stride(struct pl_lower *l, const struct pl_array *a, int axis); /* elements, index type */
+bool pl_array_has_fact(const struct pl_lower *l, const struct pl_array *a, pl_fact fact);
+
+/* ---- layouts (layout.c) ---- */
+void pl_layout_walk(struct pl_lower *l);
+struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads);
+/* Widest access of a ref that alignment proves, elements; 1..16 bytes. */
+uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref);
+
+/* ---- shared memory (smem.c) ---- */
+bool pl_smem_map(struct pl_lower *l);
+uint32_t pl_swizzle_span(enum pl_plan_swizzle s); /* bytes; 0 for none */
+
+/* ---- access (access.c) ---- */
+
+/* One axis index of an element: a register part below `bound`, the same for all chunks, plus a constant of the chunk. */
+struct pl_coord {
+    struct pl_opnd thread; /* u32 */
+    uint32_t bound;        /* thread < bound; 1: thread is 0 */
+    int64_t konst;
+};
+/* Indices of the first element of chunk k. */
+void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k, struct pl_coord out[PL_MAX_RANK]);
+/* Indices of element `lin` (row-major) of a shape. */
+void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin, struct pl_coord out[PL_MAX_RANK]);
+
+/* Address of an element of a ref. */
+struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
+struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
+pl_reg pl_shared_base(struct pl_lower *l); /* shared address of the dynamic area */
+
+/* Bounds of a GMEM ref: does any of its elements possibly lie outside its tensor or clip? */
+bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref);
+/* Predicate: the whole ref is inside (uniform). */
+pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref);
+/* Of the chunk at `at`, elements lo <= v < hi along the last axis are inside; s32. has_lo: else lo is 0 for sure. */
+struct pl_inside {
+    struct pl_opnd lo, hi;
+    bool has_lo;
+};
+struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
+
+/* ---- values (elem.c, cast.c) ---- */
+struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t, struct pl_lay lay);   /* registers not yet made */
+struct pl_lval pl_lval_scalar(pl_dtype t, struct pl_opnd o);
+struct pl_opnd pl_lval_unit(struct pl_lower *l, const struct pl_lval *v, enum pl_rep rep, uint32_t i); /* register i, splat adapted */
+struct pl_opnd pl_lval_elem(struct pl_lower *l, const struct pl_lval *v, uint32_t i); /* element i, unpacked */
+/* The elements of a chunk-wise list back into registers of v's rep. */
+struct pl_opnd pl_pack_halves(struct pl_lower *l, struct pl_opnd lo, struct pl_opnd hi);
+void pl_lval_set_elems(struct pl_lower *l, struct pl_lval *v, const struct pl_opnd *elems);
+struct pl_opnd pl_elem_binary(struct pl_lower *l, pl_op2 op, pl_dtype t, enum pl_rep rep, struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to, struct pl_opnd x); /* cast.c */
+struct pl_opnd pl_elem_to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x);
+struct pl_opnd pl_elem_from_f32(struct pl_lower *l, pl_dtype to, struct pl_opnd x);
+struct pl_opnd pl_elem_canonical(struct pl_lower *l, pl_dtype t, struct pl_opnd x); /* re-extend 8- and 16-bit integers */
+struct pl_opnd pl_elem_identity(pl_op2 op, pl_dtype t);
+
+/* ---- layouts converted, scratch (array.c) ---- */
+/* Bytes that an op needs of its unit's scratch part. */
+uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id);
+struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index, uint32_t elem_bytes); /* of element `index` (u32) */
+uint32_t pl_scratch_elem_bytes(pl_dtype t);
+void pl_scratch_begin(struct pl_lower *l); /* nobody reads it any more: it may be written */
+void pl_scratch_publish(struct pl_lower *l); /* written: it may be read */
+void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struct pl_opnd elem);
+struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd addr);
+/* Write a value's elements to scratch, row-major. */
+void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v);
+/* Chunk k of this layout has elements for this thread: a predicate, or none when for all. */
+pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k);
+struct pl_lval pl_lval_of(struct pl_lower *l, uint32_t val); /* operand of an op: constants too */
+
+/* ---- memory (mem.c) ---- */
+struct pl_access {
+    uint32_t ref;
+    pl_oob oob;
+    double fill;
+};
+/* The whole ref to or from registers of layout v->lay. */
+void pl_load_array(struct pl_lower *l, const struct pl_access *a, struct pl_lval *v);
+void pl_store_array(struct pl_lower *l, const struct pl_access *a, const struct pl_lval *v);
+/* One chunk, its first element at `at`, between memory and raw words (32-bit words, or 64-bit ones of 64-bit elements, or the one
+ * 16-bit or 8-bit element). inside: which elements to touch; NULL: all. fill: bits of an element that is not loaded. */
+struct pl_chunk {
+    uint32_t ref, vec;
+    const struct pl_coord *at;
+    const struct pl_inside *inside;
+    int64_t fill;
+};
+uint32_t pl_chunk_n_words(pl_dtype t, uint32_t vec);
+enum pl_stype pl_chunk_word_type(pl_dtype t, uint32_t vec);
+void pl_chunk_load(struct pl_lower *l, const struct pl_chunk *c, pl_reg *words);
+void pl_chunk_store(struct pl_lower *l, const struct pl_chunk *c, const pl_reg *words);
+
+/* ---- synchronisation (sync.c) ---- */
+void pl_unit_barrier(struct pl_lower *l); /* all threads of the unit meet; clears the hazards */
+void pl_cta_barrier(struct pl_lower *l);
+void pl_cluster_barrier_steps(struct pl_lower *l);
+void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
+void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
+void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);
+void pl_hazard_clear(struct pl_lower *l);
+struct pl_hazard *pl_hazard_save(struct pl_lower *l);
+void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h);
+void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h);
+uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay); /* mem.c */
+pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar);
+struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar); /* shared address operand */
+void pl_lower_prologue(struct pl_lower *l);
+void pl_lower_epilogue(struct pl_lower *l);
+void pl_drain_out(struct pl_lower *l);
+void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
+
+/* ---- the functions of ops ---- */
+typedef void pl_lower_function(struct pl_lower *l, uint32_t id, const struct pl_op *op);
+pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_program_id, pl_lower_num_programs,
+    pl_lower_cluster_rank, pl_lower_warpgroup_id, pl_lower_assume_multiple, pl_lower_array, pl_lower_unary, pl_lower_binary,
+    pl_lower_fma, pl_lower_cast, pl_lower_bitcast, pl_lower_select, pl_lower_iota, pl_lower_broadcast, pl_lower_reduce,
+    pl_lower_layout_cast, pl_lower_extract, pl_lower_load, pl_lower_store, pl_lower_swap, pl_lower_copy_in, pl_lower_copy_out, pl_lower_wait_out,
+    pl_lower_commit_smem, pl_lower_barrier_arrive, pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync,
+    pl_lower_fence;
+#endif

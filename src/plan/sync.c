@@ -1,0 +1,363 @@
+/*
+ * Barriers, phases, fences, and the hazards of shared memory inside a unit.
+ *
+ * A phase word is a register of every thread for each barrier group that somebody waits on; bit i is the parity that the next
+ * wait on barrier i expects, flipped by each wait, reset by nothing.
+ *
+ * A body is a sequential program of its unit, so a load sees what the unit stored before, whichever thread did. The plan keeps,
+ * for each SMEM array, what the unit's threads did to it since they last met, and puts a barrier where two accesses conflict
+ * and are not by the same thread to the same elements.
+ */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+#include <string.h>
+
+enum { CTA_BARRIER = 0, FIRST_WARPGROUP_BARRIER = 1 };
+
+static void set_guard(struct pl_lower *l, pl_reg p)
+{
+    l->b.guard = p;
+    l->b.guard_is_negated = false;
+}
+
+/* ---- hazards ---- */
+
+void pl_hazard_clear(struct pl_lower *l)
+{
+    if (l->fn->arrays.n != 0)
+        memset(l->hazards, 0, l->fn->arrays.n * sizeof *l->hazards);
+    l->scratch_is_read = false;
+}
+
+static uint32_t memory_of(const struct pl_lower *l, uint32_t array)
+{
+    while (l->fn->arrays.data[array].alias_of != 0)
+        array = l->fn->arrays.data[array].alias_of;
+    return array;
+}
+
+static void record(struct pl_hazard *h, bool is_write, uint32_t key)
+{
+    if (is_write) {
+        h->write_key = h->has_writes && h->write_key != key ? 0 : key;
+        h->has_writes = 1;
+    } else {
+        h->read_key = h->has_reads && h->read_key != key ? 0 : key;
+        h->has_reads = 1;
+    }
+}
+
+static bool conflicts(uint8_t has, uint32_t old_key, uint32_t key) { return has && (old_key == 0 || old_key != key); }
+
+void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    if (r->space != PL_SPACE_SMEM || r->peer != 0)
+        return;
+    struct pl_hazard *h = &l->hazards[memory_of(l, r->array)];
+    if (conflicts(h->has_writes, h->write_key, key) || (is_write && conflicts(h->has_reads, h->read_key, key)))
+        pl_unit_barrier(l);
+    record(h, is_write, key);
+}
+
+/* An asynchronous access by the leader: everybody's plain ones come before it. */
+void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write)
+{
+    struct pl_hazard *h = &l->hazards[memory_of(l, array)];
+    if (h->has_writes && l->has_tma)
+        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+    if (h->has_writes || (is_write && h->has_reads))
+        pl_unit_barrier(l);
+}
+
+/* Before a loop: what its last round may have left when the next begins. */
+void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
+{
+    const struct pl_op *region = pl_ir_op(l->fn, region_op);
+    for (uint32_t id = region_op + 1; id < l->fn->ops.n; id++) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        if (!pl_ir_block_is_in(l->fn, op->block, region->regions[0]))
+            break;
+        const bool is_load = op->code == PL_OP_LOAD || op->code == PL_OP_SWAP;
+        const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
+        if (pl_scratch_need(l, id) != 0)
+            l->scratch_is_read = l->cta_scratch_is_read = true;
+        if (!is_load && !is_store)
+            continue;
+        const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
+        if (r->space != PL_SPACE_SMEM)
+            continue;
+        const struct pl_lay *lay = is_load ? &l->lays[id] : &l->lays[op->args[0]];
+        uint32_t key = r->shape.rank == 0 || lay->vec == 0 ? 0 : pl_access_key(l, op->refs[0], *lay);
+        if (is_load)
+            record(&l->hazards[memory_of(l, r->array)], false, key);
+        if (is_store)
+            record(&l->hazards[memory_of(l, r->array)], true, key);
+    }
+}
+
+struct pl_hazard *pl_hazard_save(struct pl_lower *l)
+{
+    struct pl_hazard *h = pl_arena_array(l->arena, l->fn->arrays.n + 1, sizeof *h);
+    if (h != NULL && l->fn->arrays.n != 0)
+        memcpy(h, l->hazards, l->fn->arrays.n * sizeof *h);
+    if (h != NULL) /* the scratch areas ride along */
+        h[l->fn->arrays.n] = (struct pl_hazard){.has_reads = l->scratch_is_read, .has_writes = l->cta_scratch_is_read};
+    return h;
+}
+
+void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h)
+{
+    if (h == NULL)
+        return;
+    if (l->fn->arrays.n != 0)
+        memcpy(l->hazards, h, l->fn->arrays.n * sizeof *h);
+    l->scratch_is_read = h[l->fn->arrays.n].has_reads;
+    l->cta_scratch_is_read = h[l->fn->arrays.n].has_writes;
+}
+
+/* Two paths meet. */
+void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
+{
+    for (uint32_t a = 0; h != NULL && a < l->fn->arrays.n; a++) {
+        if (h[a].has_reads)
+            record(&l->hazards[a], false, h[a].read_key);
+        if (h[a].has_writes)
+            record(&l->hazards[a], true, h[a].write_key);
+    }
+    if (h != NULL) {
+        l->scratch_is_read |= h[l->fn->arrays.n].has_reads != 0;
+        l->cta_scratch_is_read |= h[l->fn->arrays.n].has_writes != 0;
+    }
+}
+
+/* ---- threads meet ---- */
+
+void pl_unit_barrier(struct pl_lower *l)
+{
+    if (l->unit_threads == 32) {
+        pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
+    } else if (l->n_threads == l->unit_threads) {
+        pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER), pl_opnd_imm(l->n_threads));
+        l->cta_scratch_is_read = false;
+    } else {
+        struct pl_opnd id = pl_ix_add(&l->b, PL_ST_u32, pl_lower_warpgroup(l), pl_opnd_imm(FIRST_WARPGROUP_BARRIER));
+        pl_build_do2(&l->b, PL_STEP_sync_threads, id, pl_opnd_imm(l->unit_threads));
+    }
+    pl_hazard_clear(l);
+}
+
+void pl_cta_barrier(struct pl_lower *l)
+{
+    pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER), pl_opnd_imm(l->n_threads));
+    l->cta_scratch_is_read = false;
+    pl_hazard_clear(l);
+}
+
+void pl_cluster_barrier_steps(struct pl_lower *l)
+{
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_cluster_arrive, .attrs = {PL_SA_SEM_release}});
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_cluster_wait, .attrs = {PL_SA_SEM_acquire}});
+    l->cta_scratch_is_read = false;
+    pl_hazard_clear(l);
+}
+
+void pl_lower_bar_sync(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    if (op->scope == PL_SCOPE_WARP)
+        pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
+    else if (op->scope == PL_SCOPE_WARPGROUP)
+        pl_unit_barrier(l);
+    else
+        pl_cta_barrier(l);
+}
+
+void pl_lower_cluster_sync(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    (void)op;
+    if (l->n_ctas == 1)
+        pl_cta_barrier(l);
+    else
+        pl_cluster_barrier_steps(l);
+}
+
+void pl_lower_fence(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    static const uint8_t scopes[PL_FENCE_COUNT] = {[PL_FENCE_CTA] = PL_SA_SCOPE_cta,
+                                                   [PL_FENCE_CLUSTER] = PL_SA_SCOPE_cluster,
+                                                   [PL_FENCE_GPU] = PL_SA_SCOPE_gpu,
+                                                   [PL_FENCE_SYSTEM] = PL_SA_SCOPE_sys};
+    (void)id;
+    if (op->sub == PL_FENCE_ASYNC) {
+        if (l->has_tma)
+            pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+        return;
+    }
+    uint8_t scope = scopes[op->sub];
+    if (scope == PL_SA_SCOPE_cluster && !l->has_cluster)
+        scope = PL_SA_SCOPE_cta;
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence, .attrs = {PL_SA_SEM_acq_rel, scope}});
+}
+
+void pl_lower_commit_smem(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    (void)op;
+    if (l->has_tma)
+        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+    pl_unit_barrier(l);
+}
+
+/* ---- transaction barriers ---- */
+
+static struct pl_opnd bar_index(struct pl_lower *l, uint32_t bar)
+{
+    const uint32_t val = l->fn->bars.data[bar].index;
+    return val == 0 ? pl_opnd_imm(0) : pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, val), pl_lower_scalar(l, val));
+}
+
+struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar)
+{
+    const uint32_t offset = l->bar_offsets[l->fn->bars.data[bar].group];
+    struct pl_opnd i = bar_index(l, bar);
+    if (pl_opnd_is_imm(i))
+        return pl_opnd_addr((pl_reg){0}, offset + 8 * i.imm);
+    struct pl_opnd at =
+        pl_ix_add(&l->b, PL_ST_u32, pl_ix_shl(&l->b, PL_ST_u32, i, 3), pl_opnd_reg(pl_shared_base(l)));
+    return pl_opnd_addr(at.u.reg, offset);
+}
+
+/* The barrier's address as a value. */
+pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar)
+{
+    struct pl_opnd a = pl_bar_addr(l, bar);
+    struct pl_opnd base = a.u.reg.id != 0 ? pl_opnd_reg(a.u.reg) : pl_opnd_reg(pl_shared_base(l));
+    return pl_ix_add(&l->b, PL_ST_u32, base, pl_opnd_imm(a.imm)).u.reg;
+}
+
+/* One arrival of the unit, all of whose threads have come; is_done: they are known to have. */
+void pl_arrive_leader(struct pl_lower *l, uint32_t bar)
+{
+    const struct pl_bar_group *g = pl_ir_group_of(l->fn, bar);
+    if (g->is_cluster && l->n_ctas > 1) { /* one thread for each CTA */
+        struct pl_opnd rank = pl_lower_rank(l);
+        pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, bar)),
+                                 pl_ix_min(&l->b, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas - 1)));
+        set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas)));
+        pl_build_do1(&l->b, PL_STEP_bar_arrive_peer, pl_opnd_addr(to, 0));
+    } else {
+        struct pl_opnd addr = pl_bar_addr(l, bar);
+        set_guard(l, pl_lower_leader(l));
+        pl_build_do1(&l->b, PL_STEP_bar_arrive1, addr);
+    }
+    set_guard(l, (pl_reg){0});
+}
+
+void pl_lower_barrier_arrive(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    pl_unit_barrier(l);
+    pl_arrive_leader(l, op->bar);
+}
+
+static pl_reg phase_word(struct pl_lower *l, uint32_t group)
+{
+    if (l->phases[group].id == 0) {
+        const struct pl_bar_group *g = &l->fn->groups.data[group];
+        l->phases[group] = pl_build_mutable(&l->b, PL_RC_B32);
+        l->b.is_in_entry = true;
+        pl_build_mov(&l->b, PL_ST_b32, l->phases[group],
+                     pl_opnd_imm(!g->starts_ready ? 0 : g->n_barriers == 1 ? 1 : -1));
+        l->b.is_in_entry = false;
+    }
+    return l->phases[group];
+}
+
+/* Ask until the phase is over. Where the chip can suspend a waiting thread the question itself waits. */
+static void wait_phase(struct pl_lower *l, struct pl_opnd addr, struct pl_opnd parity, bool is_cluster)
+{
+    const uint32_t again = pl_build_label(&l->b);
+    pl_reg p = pl_build_reg(&l->b, PL_RC_PRED);
+    struct pl_sdesc ask = {.op = l->has_tma ? PL_STEP_bar_try : PL_STEP_bar_test,
+                           .n = 3,
+                           .opnds = {pl_opnd_reg(p), addr, parity}};
+    if (is_cluster) {
+        ask.attrs[0] = PL_SA_SEM_acquire;
+        ask.attrs[1] = PL_SA_SCOPE_cluster;
+    }
+    pl_build_put_label(&l->b, again);
+    pl_build_step(&l->b, &ask);
+    pl_build_jump(&l->b, again, p, true);
+}
+
+void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    const uint32_t group = l->fn->bars.data[op->bar].group;
+    const struct pl_bar_group *g = &l->fn->groups.data[group];
+    const pl_reg word = phase_word(l, group);
+    struct pl_opnd addr = pl_bar_addr(l, op->bar), i = bar_index(l, op->bar), parity = pl_opnd_reg(word);
+    struct pl_opnd bit = pl_opnd_imm(1);
+    if (g->n_barriers > 1) {
+        parity = pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shr, PL_ST_u32, pl_opnd_reg(word), i));
+        parity = pl_ix_and(&l->b, PL_ST_u32, parity, 1);
+        bit = pl_opnd_is_imm(i) ? pl_opnd_imm((int64_t)1 << i.imm)
+                                : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
+                                                           pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
+    }
+    wait_phase(l, addr, parity, l->n_ctas > 1);
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_xor,
+                                            .type = PL_ST_b32,
+                                            .n = 3,
+                                            .opnds = {pl_opnd_reg(word), pl_opnd_reg(word), bit}});
+}
+
+/* ---- around the body ---- */
+
+void pl_lower_prologue(struct pl_lower *l)
+{
+    const struct pl_fn *fn = l->fn;
+    if (fn->groups.n <= 1 && l->n_ctas == 1)
+        return;
+    struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x));
+    if (fn->groups.n > 1) {
+        set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, tid, pl_opnd_imm(0)));
+        for (uint32_t g = 1; g < fn->groups.n; g++) {
+            const struct pl_bar_group *bg = &fn->groups.data[g];
+            const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas : 1);
+            for (int i = 0; i < bg->n_barriers; i++)
+                pl_build_do2(&l->b, PL_STEP_bar_init, pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i), pl_opnd_imm(count));
+        }
+        if (l->has_tma)
+            pl_build_do(&l->b, PL_STEP_fence_bar_init);
+        set_guard(l, (pl_reg){0});
+    }
+    if (l->n_ctas > 1)
+        pl_cluster_barrier_steps(l);
+    else
+        pl_cta_barrier(l);
+}
+
+/* Until the unit's copies out have read their sources: shared memory must outlive them. */
+void pl_drain_out(struct pl_lower *l)
+{
+    if (!l->has_pending_out)
+        return;
+    set_guard(l, pl_lower_leader(l));
+    pl_build_step(
+        &l->b, &(struct pl_sdesc){.op = PL_STEP_bulk_wait, .attrs = {PL_SA_READ_read}, .n = 1, .opnds = {pl_opnd_imm(0)}});
+    set_guard(l, (pl_reg){0});
+    l->has_pending_out = false;
+}
+
+void pl_lower_epilogue(struct pl_lower *l)
+{
+    pl_drain_out(l);
+    if (l->n_ctas > 1) /* nobody leaves while a peer may still reach into its memory */
+        pl_cluster_barrier_steps(l);
+    pl_build_do(&l->b, PL_STEP_leave);
+}
