@@ -41,15 +41,16 @@ bool pl_async_shared_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins
                              const struct pl_emu_arg *a, uint32_t lane, uint32_t *address)
 {
     uint64_t v = pl_emu_address(w, a, lane);
-    if (pl_emu_mod(ins, PL_PTX_CAT_SPACE) == PL_PTX_MOD_NONE && v >> 32 != 0) {
-        if (v - PL_EMU_SHARED_WINDOW > UINT32_MAX) {
-            pl_d_async_not_shared(pl_emu_faults(w, lane), pl_emu_where(w), v);
-            return false;
-        }
-        v -= PL_EMU_SHARED_WINDOW;
-    }
+    uint8_t space = pl_emu_mod(ins, PL_PTX_CAT_SPACE);
     *address = (uint32_t)v;
-    return true;
+    if (space == PL_PTX_MOD_SPACE_SHARED || space == PL_PTX_MOD_SPACE_SHARED_CTA)
+        *address = pl_async_own(w, (uint32_t)v);
+    if (space != PL_PTX_MOD_NONE)
+        return true;
+    if (v - PL_EMU_SHARED_WINDOW <= UINT32_MAX)
+        return true; /* the window is 4 GiB aligned: its low half is the address */
+    pl_d_async_not_shared(pl_emu_faults(w, lane), pl_emu_where(w), v);
+    return false;
 }
 
 /* ---- generic writes -------------------------------------------------------------------------------------------------------- */

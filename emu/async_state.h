@@ -152,6 +152,7 @@ struct pl_emu_async {
     uint32_t n_cluster_arrived; /* barrier.cluster */
     uint64_t cluster_phase;
     uint32_t n_cluster_live;   /* threads */
+    bool has_clc_failed;       /* a try_cancel has come back without a cluster */
     struct pl_async_map *maps; /* tensor maps seen, emu/async_tensor.c */
 };
 
@@ -195,7 +196,13 @@ struct pl_diags *pl_async_faults(const struct pl_async_op *op);
 /* Operand → place: rank, bounds and alignment; false: a fault was raised. */
 bool pl_async_place_at(struct pl_emu_warp *w, uint32_t lane, uint32_t address, uint32_t n_bytes,
                        uint32_t align_bytes, const char *what, struct pl_async_place *out);
-/* The 32-bit shared address of an operand of an instruction that may leave out the space (then it is generic). */
+/* A .shared::cta address: rank bits of zero mean the own CTA, as in an absolute address. */
+static inline uint32_t pl_async_own(const struct pl_emu_warp *w, uint32_t address)
+{
+    return address >> PL_EMU_RANK_SHIFT == 0 ? address | w->cta->rank << PL_EMU_RANK_SHIFT
+                                             : address;
+}
+/* The shared::cluster address of an operand, by the instruction's space; without one the operand is a generic address. */
 bool pl_async_shared_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                              const struct pl_emu_arg *a, uint32_t lane, uint32_t *address);
 /* The shared::cluster address of a place. */

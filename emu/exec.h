@@ -5,7 +5,7 @@
  *
  * Decoding happens once, at load. A decoded instruction is either an *op*, a scalar lane kernel of emu/ops.h applied to the
  * lane arrays that its operands resolve to, or an *executor*, a function that sees the whole warp: everything that touches
- * memory, control or synchronisation. emu/exec.def says which row of ptx.def is what; a row that stands in neither way does
+ * memory, control or synchronisation. emu/exec_*.def say which row of ptx.def is what; a row that stands in neither way does
  * not compile. A row may also be refused, with a reason: then the load fails and names the line and the instruction.
  *
  * Operands are resolved to (bank, byte offset): the frame of the function activation, the constants of the program (each
@@ -92,11 +92,11 @@ struct pl_emu_ins {
     const void *extra; /* what the decode hook of the form has prepared; NULL without one */
 };
 
-/* The row of emu/exec.def of one form. */
-enum pl_emu_how { PL_EMU_HOW_OP, PL_EMU_HOW_EXEC, PL_EMU_HOW_REFUSED };
+/* The row of emu/exec_*.def of one form. */
+enum pl_emu_how { PL_EMU_HOW_OP, PL_EMU_HOW_EXEC, PL_EMU_HOW_ACCESS, PL_EMU_HOW_REFUSED };
 struct pl_emu_form {
     enum pl_emu_how how;
-    pl_emu_exec_fn *exec; /* EXEC */
+    pl_emu_exec_fn *exec; /* EXEC, ACCESS */
     const char *reason;   /* REFUSED */
 };
 extern const struct pl_emu_form pl_emu_forms[PL_PTX_COUNT];
@@ -113,8 +113,8 @@ static inline uint8_t pl_emu_type(const struct pl_emu_ins *ins, unsigned i)
 }
 
 #define PL_EMU_FOR_LANES(lane, mask)                                                               \
-    for (uint32_t lanes_left_ = (mask), lane;                                                      \
-         lanes_left_ != 0 && ((lane = (uint32_t)__builtin_ctz(lanes_left_)), 1);                   \
-         lanes_left_ &= lanes_left_ - 1)
+    for (uint32_t lane##_left_ = (mask), lane;                                                     \
+         lane##_left_ != 0 && ((lane = (uint32_t)__builtin_ctz(lane##_left_)), 1);                 \
+         lane##_left_ &= lane##_left_ - 1)
 
 #endif

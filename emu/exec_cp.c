@@ -49,8 +49,9 @@ static bool cp_lane(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32
     struct pl_emu_warp *w = op->w;
     uint32_t size = op->u.cp.n_bytes;
     uint64_t from = pl_emu_address(w, &ins->args[1], lane);
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), size, size,
-                           "cp.async", &op->u.cp.to[lane]) ||
+    if (!pl_async_place_at(w, lane,
+                           pl_async_own(w, (uint32_t)pl_emu_address(w, &ins->args[0], lane)), size,
+                           size, "cp.async", &op->u.cp.to[lane]) ||
         !copied_bytes(w, ins, lane, size, &op->u.cp.n_copied[lane]))
         return false;
     op->u.cp.from[lane] = NULL;

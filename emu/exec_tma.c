@@ -124,6 +124,16 @@ static bool target_ranks(struct pl_emu_warp *w, const struct pl_emu_ins *ins, ui
     return false;
 }
 
+/* Destination or barrier of a load; in the shared::cta forms it is the own CTA's. */
+static uint32_t load_address(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t i,
+                             uint32_t lane)
+{
+    uint32_t address = (uint32_t)pl_emu_address(w, &ins->args[i], lane);
+    bool is_own = ins->ptx->form == PL_PTX_cp_async_bulk_g2s_cta ||
+                  ins->ptx->form == PL_PTX_cp_async_bulk_tensor_g2s_cta;
+    return is_own ? pl_async_own(w, address) : address;
+}
+
 static uint32_t at_rank(const struct pl_emu_ins *ins, uint32_t address, uint32_t rank)
 {
     return has(ins, PL_PTX_CAT_MCAST) ? rank << PL_EMU_RANK_SHIFT | (address & 0xffffff) : address;
@@ -134,8 +144,8 @@ static uint32_t at_rank(const struct pl_emu_ins *ins, uint32_t address, uint32_t
 static enum pl_emu_status bulk_load_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                          uint32_t lane)
 {
-    uint32_t n_bytes, ranks, to = (uint32_t)pl_emu_address(w, &ins->args[0], lane),
-                             bar = (uint32_t)pl_emu_address(w, &ins->args[3], lane);
+    uint32_t n_bytes, ranks, to = load_address(w, ins, 0, lane),
+                             bar = load_address(w, ins, 3, lane);
     if (!bulk_bytes(w, lane, &ins->args[2], &n_bytes) || !target_ranks(w, ins, lane, 4, to, &ranks))
         return PL_EMU_FAULT;
     if (n_bytes == 0)
@@ -186,8 +196,9 @@ static bool peer_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, 
     struct pl_async_place to, from;
     if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), n_bytes, 16,
                            op->kind->name, &to) ||
-        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), n_bytes, 16,
-                           op->kind->name, &from))
+        !pl_async_place_at(w, lane,
+                           pl_async_own(w, (uint32_t)pl_emu_address(w, &ins->args[1], lane)),
+                           n_bytes, 16, op->kind->name, &from))
         return false;
     if (to.cta == from.cta) {
         pl_d_bulk_same_cta(pl_emu_faults(w, lane), pl_emu_where(w), op->kind->name);
@@ -229,8 +240,9 @@ static bool store_operands(struct pl_async_op *op, const struct pl_emu_ins *ins,
         op->u.bulk.byte_mask = (uint16_t)pl_emu_lane(w, &ins->args[ins->n_args - 1], lane);
     op->u.bulk.global = bulk_global(w, lane, &ins->args[0], n_bytes, op->kind->name);
     if (op->u.bulk.global == NULL ||
-        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), n_bytes, 16,
-                           op->kind->name, &from))
+        !pl_async_place_at(w, lane,
+                           pl_async_own(w, (uint32_t)pl_emu_address(w, &ins->args[1], lane)),
+                           n_bytes, 16, op->kind->name, &from))
         return false;
     op->source = range_of(from, n_bytes);
     return join_bulk_group(op, lane);
@@ -419,8 +431,7 @@ static enum pl_emu_status tensor_load_lane(struct pl_emu_warp *w, const struct p
                                            uint32_t lane)
 {
     bool has_offsets = ins->n_args > 3 && ins->args[3].kind == PL_EMU_ARG_VECTOR;
-    uint32_t ranks, to = (uint32_t)pl_emu_address(w, &ins->args[0], lane),
-                    bar = (uint32_t)pl_emu_address(w, &ins->args[2], lane);
+    uint32_t ranks, to = load_address(w, ins, 0, lane), bar = load_address(w, ins, 2, lane);
     if (!target_ranks(w, ins, lane, has_offsets ? 4 : 3, to, &ranks))
         return PL_EMU_FAULT;
     enum pl_emu_status s = PL_EMU_NEXT;
@@ -526,7 +537,8 @@ static enum pl_emu_status tensor_store_lane(struct pl_emu_warp *w, const struct 
     op->u.tensor.is_load = false;
     return submit_or_drop(
         op, tensor_operands(op, ins, lane, 0, 0) && check_start(op, lane) &&
-                tile_at(op, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane), &op->source) &&
+                tile_at(op, lane, pl_async_own(w, (uint32_t)pl_emu_address(w, &ins->args[1], lane)),
+                        &op->source) &&
                 take_reduction(op, ins, lane) && join_bulk_group(op, lane));
 }
 

@@ -41,8 +41,8 @@ static uint8_t *image_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
     if (!is_shared && address - PL_EMU_SHARED_WINDOW > UINT32_MAX)
         return pl_emu_generic_at(w, lane, address, PL_TMAP_N_BYTES);
     struct pl_async_place p;
-    if (!pl_async_place_at(w, lane, (uint32_t)address, PL_TMAP_N_BYTES, PL_TMAP_N_BYTES,
-                           "tensormap.replace", &p))
+    if (!pl_async_place_at(w, lane, pl_async_own(w, (uint32_t)address), PL_TMAP_N_BYTES,
+                           PL_TMAP_N_BYTES, "tensormap.replace", &p))
         return NULL;
     if (p.cta->async != NULL && pl_emu_async_on_shared(w, p.cta, lane, pl_async_address(p),
                                                        PL_TMAP_N_BYTES, true) != PL_EMU_NEXT)
@@ -77,7 +77,8 @@ enum pl_emu_status pl_emu_exec_tmap_cp_fenceproxy(struct pl_emu_warp *w,
     uint32_t lane = pl_emu_first_lane(w);
     uint64_t to = pl_emu_address(w, &ins->args[0], lane);
     struct pl_async_place from;
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[1], lane),
+    if (!pl_async_place_at(w, lane,
+                           pl_async_own(w, (uint32_t)pl_emu_address(w, &ins->args[1], lane)),
                            PL_TMAP_N_BYTES, PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy", &from))
         return PL_EMU_FAULT;
     if (to % PL_TMAP_N_BYTES != 0)

@@ -37,6 +37,7 @@ enum {
     PL_EMU_SHARED_BASE =
         1024,               /* the first KiB of a CTA's window is the system's (sm_80 and newer) */
     PL_EMU_RANK_SHIFT = 24, /* shared::cluster address = (rank in the cluster << 24) | offset */
+    PL_EMU_N_LAST = 8,
 };
 
 /* ---- function activations and lane groups ----------------------------------------------------------------------------- */
@@ -46,6 +47,7 @@ struct pl_emu_join {
     const struct pl_emu_ins *pc; /* a join point of the code; NULL: the return of `frame` */
     struct pl_emu_frame *frame;
     struct pl_emu_join *parent; /* what the merged group meets next; also the free list's link */
+    struct pl_emu_join *next;   /* of all that the warp has made */
     uint32_t members;           /* lanes that have not exited */
     uint32_t waiting;           /* lanes that are there */
 };
@@ -56,6 +58,8 @@ struct pl_emu_frame {
     const struct pl_emu_ins *return_to; /* call instruction in the caller */
     struct pl_emu_join *join;           /* its return join: parent is the caller's join */
     uint32_t local_base_bytes;          /* of this activation in each lane's local memory */
+    uint32_t alloca_bytes;              /* taken after the function's own part (alloca) */
+    struct pl_emu_frame *next;          /* of all that the warp has made */
     uint8_t *regs;                      /* lane arrays, aligned to 64 bytes */
 };
 
@@ -68,7 +72,8 @@ struct pl_emu_wait {
     uint64_t a, b;                    /* the executor's own: an address, a phase, a parity */
     struct pl_emu_cta *where;         /* CTA that holds what is waited for */
     bool
-        is_timed; /* the wait ends by itself (nanosleep, a try_wait with a time limit): no deadlock */
+        is_timed; /* may end by itself (a try_wait with a time limit): woken instead of a deadlock report */
+    bool is_expired; /* set by the scheduler when it has woken a timed wait that way */
 };
 
 enum pl_emu_group_state { PL_EMU_GROUP_FREE, PL_EMU_GROUP_READY, PL_EMU_GROUP_BLOCKED };
@@ -81,6 +86,8 @@ struct pl_emu_group {
     struct pl_emu_frame *frame;
     struct pl_emu_join *join; /* NULL: none */
     struct pl_emu_wait wait;  /* BLOCKED */
+    struct pl_emu_frame
+        *returned; /* the call at pc has come back: activation that still holds its results */
 };
 
 /* ---- warp ----------------------------------------------------------------------------------------------------------------- */
@@ -97,11 +104,13 @@ struct pl_emu_warp {
     uint32_t n_groups; /* not FREE */
     uint32_t turn;     /* group that ran last */
     struct pl_emu_group groups[PL_EMU_LANES];
-    struct pl_emu_join *free_joins;
-    struct pl_emu_frame *free_frames;
+    struct pl_emu_join *free_joins, *all_joins;
+    struct pl_emu_frame *free_frames, *all_frames;
+    struct pl_emu_frame *entry; /* activation of the entry; kept for the next CTA */
     const struct pl_emu_allocation
-        *last;      /* of the last access to device memory: the cache of the lookup */
-    uint8_t *local; /* lane-major: lane * cluster's local_stride_bytes; NULL until used */
+        *last[PL_EMU_N_LAST]; /* lookup cache of device memory, by PTX line */
+    uint8_t *local;           /* lane-major: lane * cluster's local_stride_bytes; NULL until used */
+    uint64_t generation;      /* of device memory, when `last` was filled */
     uint32_t fault_lane;
     const struct pl_emu_ins *pc; /* that runs, for faults */
     void *async; /* emu/async_*: per-warp state (groups of copies a thread), NULL until used */
@@ -110,16 +119,15 @@ struct pl_emu_warp {
 /* ---- CTA, cluster, grid ------------------------------------------------------------------------------------------------------ */
 
 struct pl_emu_barrier {  /* bar, barrier: one of 16 */
-    uint32_t n_expected; /* threads; 0: idle, or every live thread of the CTA (has_count false) */
-    uint32_t n_arrived;  /* threads of this phase */
-    uint32_t phase;      /* completions */
-    uint32_t n_true;     /* red: threads whose predicate was true */
-    uint32_t n_voted;
-    bool has_count;
+    uint32_t n_expected; /* threads; 0: every live thread of the CTA */
+    uint32_t n_true;     /* red: participants whose predicate was true */
+    uint32_t n_voted;    /* red: participants */
+    uint32_t n_waiting;  /* groups that sleep on it */
+    bool is_busy;        /* somebody has arrived in this phase */
     bool is_red;
-    uint32_t result_true, result_voted; /* of the phase that completed last */
-    uint32_t arrived[PL_EMU_MAX_WARPS]; /* lanes of each warp, this phase */
+    uint32_t phase;                     /* completions */
     uint32_t line;                      /* of the first arrival */
+    uint32_t arrived[PL_EMU_MAX_WARPS]; /* lanes of each warp, this phase */
 };
 
 struct pl_emu_shared {
@@ -152,11 +160,13 @@ struct pl_emu_cluster {
     struct pl_emu_async *async; /* queue and agents, emu/async.h */
     struct pl_emu_race *race;   /* CHECK=race */
     struct pl_diags *faults;    /* of the instruction that runs; the first one ends the launch */
-    uint64_t n_steps;           /* warp instructions so far: the clock */
+    struct pl_emu_warp *fault_warp; /* that raised it; NULL: an agent, or the cluster as a whole */
+    uint64_t n_steps;               /* warp instructions so far: the clock */
     uint64_t n_instructions, n_lane_ops;
-    uint64_t rng;                /* random policies; seeded from (seed, index) */
-    uint32_t local_stride_bytes; /* local memory of a lane */
-    void *storage;               /* owned by emu/sched.c */
+    uint64_t rng;                      /* random policies; seeded from (seed, index) */
+    uint32_t local_stride_bytes;       /* local memory of a lane */
+    void *storage;                     /* emu/cluster.c */
+    struct pl_emu_cluster *sched_next; /* list that emu/sched.c keeps it in */
 };
 
 struct pl_emu_grid {
@@ -168,7 +178,8 @@ struct pl_emu_grid {
     uint32_t dynamic_shared_bytes;
     uint8_t *params; /* the entry's parameter block; address PL_EMU_PARAM_WINDOW + offset */
     uint32_t params_n_bytes;
-    uint64_t id;                /* %gridid */
+    uint64_t id; /* %gridid */
+    bool is_explicit_cluster;
     struct pl_emu_sched *sched; /* emu/sched.c */
 };
 
@@ -235,6 +246,9 @@ static inline uint64_t pl_emu_address(const struct pl_emu_warp *w, const struct 
     uint64_t v = base + (uint64_t)a->displacement;
     return a->bits == 32 ? (uint32_t)v : v;
 }
+
+/* Clock of a cluster: warp instructions, counted at the end of each turn. */
+static inline uint64_t pl_emu_clock(const struct pl_emu_cluster *cl) { return cl->n_steps * 4; }
 
 /* The first active lane: uniform operands and elected single-thread operations use it. */
 static inline uint32_t pl_emu_first_lane(const struct pl_emu_warp *w)

@@ -60,6 +60,12 @@ const struct pl_emu_allocation *pl_emu_memory_register(struct pl_emu_memory *m, 
 /* address: start of an allocation. False when there is none. */
 bool pl_emu_memory_free(struct pl_emu_memory *m, uint64_t address);
 
+/* Stores of programs to it fault from now on (a .const variable). */
+void pl_emu_memory_set_const(struct pl_emu_memory *m, uint64_t address);
+
+/* Changes whenever an allocation is freed: what was found before must be looked up again. */
+uint64_t pl_emu_memory_generation(const struct pl_emu_memory *m);
+
 /* The live allocation that holds `address`, or NULL. */
 const struct pl_emu_allocation *pl_emu_memory_find(const struct pl_emu_memory *m, uint64_t address);
 /* Host pointer of [address, address + n_bytes), or NULL where that is not inside one live allocation. */

@@ -79,7 +79,7 @@ static void row_body(pl_builder *b, const struct params *p)
         pl_store(b, acc, pl_op2_at(b, combine_op(p->op), pl_load(b, acc), v, PL_LOC));
     }
     pl_val total = pl_reduce(b, combine_op(p->op), pl_load(b, acc), 0, PL_SCOPE_CTA);
-    pl_store(b, pl_at_indices(b, y, r.n_lead, r.lead),
+    pl_store(b, pl_at(b, pl_at_indices(b, y, r.n_lead, r.lead), 0),
              finish(b, p->op, total, r.n, pl_dtype_of(b, y)));
 }
 

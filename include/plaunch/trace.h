@@ -8,7 +8,9 @@
  * macro pl_x supplies file and line. Builder calls never fail visibly: the first error is kept as a diagnostic with the place,
  * the result is poison (id 0), and poison is silent everywhere. Finishing the trace reports all independent diagnostics.
  *
- * A body runs as *units*: a unit is one warpgroup (128 CUDA threads), or one warp inside PL_WARP. A rank-0 value is uniform over
+ * A body runs as *units*: a unit is one warpgroup (128 CUDA threads), or one warp inside PL_WARP. Code outside roles is run by every
+ * warpgroup; a copy there is issued once for the CTA when its operands and conditions are the same for all warpgroups, and once by
+ * each warpgroup when they differ (each is then an arrival of its own). pl_barrier_arrive there is one arrival of each warpgroup. A rank-0 value is uniform over
  * the executing unit; its level of uniformity says how much wider it is equal (grid, cluster, CTA, warpgroup, warp). Control
  * flow is on rank-0 values only, so generated code has no divergent branch except inside operations.
  */
@@ -284,7 +286,7 @@ PL_API pl_ref pl_at_at(pl_builder *b, pl_ref r, pl_val i, pl_loc l);
 PL_API pl_ref pl_window_at(pl_builder *b, pl_ref r, pl_offs offsets, pl_shape s, pl_loc l);
 /* Offsets counted in tiles of shape s. */
 PL_API pl_ref pl_tile_at(pl_builder *b, pl_ref r, pl_offs offsets, pl_shape s, pl_loc l);
-/* A run-time bound: elements of r with an index >= end along axis count as outside the tensor. GMEM; once for each axis. */
+/* A run-time bound: elements of r with an index >= end along axis count as outside (loads fill, stores skip). GMEM and SMEM; once for each axis. */
 PL_API pl_ref pl_clip_at(pl_builder *b, pl_ref r, int32_t axis, pl_val end, pl_loc l);
 /* Swaps the last two axes. */
 PL_API pl_ref pl_transpose_at(pl_builder *b, pl_ref r, pl_loc l);

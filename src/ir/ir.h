@@ -47,8 +47,8 @@ extern const struct pl_space_info pl_space_infos[PL_SPACE_COUNT];
     X(STAS, "st.async")                                                                            \
     X(WGMMA, "wgmma")                                                                              \
     X(TCGEN05, "tcgen05 and tensor memory")                                                        \
-    X(FP8, "fp8 conversion") X(FP4, "fp4 formats") X(CLC, "cluster launch control")                \
-        X(SETMAXNREG, "setmaxnreg")
+    X(FP8, "fp8 conversion")                                                                       \
+    X(FP4, "fp4 formats") X(CLC, "cluster launch control") X(SETMAXNREG, "setmaxnreg")
 enum pl_feature_bit {
 #define PL_FEATURE_(id, text) PL_FEATURE_BIT_##id,
     PL_FEATURE_LIST(PL_FEATURE_)
@@ -379,6 +379,14 @@ bool pl_ir_block_is_in(const struct pl_fn *fn, uint32_t inner, uint32_t outer);
 
 /* Levels of uniformity of all rank-0 values, to a fixed point over REGS variables. Called by pl_trace_run. */
 void pl_ir_levels(struct pl_fn *fn);
+
+/*
+ * Who executes an op once: PL_LEVEL_WARP in a warp role, PL_LEVEL_WARPGROUP in a warpgroup role. Outside roles: PL_LEVEL_CTA when its
+ * operands and the conditions around it are the same for all warpgroups (one thread of the CTA issues the copy; commit_smem covers the
+ * CTA), else PL_LEVEL_WARPGROUP (each warpgroup issues its own, each is an arrival; commit_smem covers the warpgroup).
+ * For COPY_IN, COPY_OUT, COMMIT_SMEM and the other ops of place ISSUE. A barrier_arrive outside roles is one arrival of each warpgroup.
+ */
+enum pl_level pl_ir_issue_level(const struct pl_fn *fn, uint32_t id);
 
 /* Our own invariants (debug builds assert it after each pass): true, or false with the first broken one in `why`. */
 bool pl_ir_verify(const struct pl_fn *fn, char *why, size_t n_bytes);

@@ -151,3 +151,34 @@ void pl_ir_levels(struct pl_fn *fn)
     for (uint32_t i = 1; i < fn->blocks.n; i++)
         fn->blocks.data[i].level = s.of_block[i];
 }
+
+static enum pl_level of_affine_terms(const struct pl_fn *fn, const struct pl_affine *a)
+{
+    enum pl_level level = PL_LEVEL_GRID;
+    for (int i = 0; i < a->n_terms; i++)
+        level = narrower(level, pl_ir_op(fn, a->terms[i].val)->level);
+    return level;
+}
+
+enum pl_level pl_ir_issue_level(const struct pl_fn *fn, uint32_t id)
+{
+    const struct pl_op *op = pl_ir_op(fn, id);
+    const struct pl_block_info *block = &fn->blocks.data[op->block];
+    if (block->role_warpgroup >= 0)
+        return block->role_warp >= 0 ? PL_LEVEL_WARP : PL_LEVEL_WARPGROUP;
+    enum pl_level level = block->level;
+    for (uint32_t i = 0; i < op->n_args; i++)
+        level =
+            narrower(level, op->args[i] == 0 ? PL_LEVEL_GRID : pl_ir_op(fn, op->args[i])->level);
+    uint32_t index = op->bar == 0 ? 0 : fn->bars.data[op->bar].index;
+    level = narrower(level, index == 0 ? PL_LEVEL_GRID : pl_ir_op(fn, index)->level);
+    for (int r = 0; r < PL_OP_MAX_REFS; r++) {
+        const struct pl_ref_info *ref = pl_ir_ref(fn, op->refs[r]);
+        for (int i = 0; op->refs[r] != 0 && i < PL_MAX_RANK; i++) {
+            level = narrower(level, of_affine_terms(fn, &ref->offset[i]));
+            level = narrower(level,
+                             ref->has_clip[i] ? of_affine_terms(fn, &ref->clip[i]) : PL_LEVEL_GRID);
+        }
+    }
+    return level <= PL_LEVEL_CTA ? PL_LEVEL_CTA : PL_LEVEL_WARPGROUP;
+}

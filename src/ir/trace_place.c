@@ -566,7 +566,8 @@ pl_ref pl_clip_at(pl_builder *b, pl_ref r, int32_t axis, pl_val end, pl_loc l)
         .view = PL_VIEW_CLIP, .parent = pl_trace_use_ref(b, r, l), .axis = axis, .n_args = 1};
     want.args[0] = pl_trace_integer(b, "the end of pl_clip", end, l);
     if (want.parent == 0 || want.args[0] == 0 ||
-        !is_space_allowed(b, want.parent, PL_VIEW_CLIP, 1u << PL_SPACE_GMEM, l) ||
+        !is_space_allowed(b, want.parent, PL_VIEW_CLIP, 1u << PL_SPACE_GMEM | 1u << PL_SPACE_SMEM,
+                          l) ||
         !pl_trace_axis(b, "pl_clip", axis, pl_ir_ref(b->fn, want.parent)->shape.rank, l))
         return pl_trace_ref(0);
     return pl_trace_ref(pl_trace_view(b, &want, l));

@@ -1,0 +1,488 @@
+#include "emu/cluster.h"
+
+#include "base/debug.h"
+#include "base/diag.h"
+#include "emu/async.h"
+#include "emu/device.h"
+#include "emu/faults.h"
+#include "emu/program.h"
+#include "emu/warp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    SLICE = 256,       /* warp instructions of a turn */
+    REPORT_LINES = 24, /* waiting groups that a report names */
+    REPORT_BYTES = 4096,
+};
+
+/* What a cluster's storage owns beside itself; cl->storage. */
+struct storage {
+    struct pl_arena arena; /* of diagnostics */
+    struct pl_diags diags;
+    uint8_t *sregs;  /* of all warps */
+    uint8_t *shared; /* of all CTAs */
+    uint64_t *written;
+    uint8_t *local; /* mapped: only what is used costs memory */
+    size_t local_n_bytes, shared_stride_bytes, written_stride_words;
+    struct pl_emu_warp *warps;
+    uint32_t n_warps; /* of a CTA */
+};
+
+/* ---- storage --------------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t volume(const uint32_t v[3]) { return v[0] * v[1] * v[2]; }
+
+static uint32_t shared_bytes(const struct pl_emu_grid *g)
+{
+    uint32_t fixed = g->entry->shared_bytes, align = g->entry->dynamic_align_bytes;
+    if (g->dynamic_shared_bytes == 0)
+        return fixed;
+    return (fixed + align - 1) / align * align + g->dynamic_shared_bytes;
+}
+
+static uint32_t local_stride(const struct pl_emu_grid *g)
+{
+    uint32_t n = PL_EMU_LOCAL_BASE + g->entry->deepest_bytes;
+    if (g->entry->is_deep_unknown)
+        n += g->device->config.stack_bytes;
+    return (n + 63) / 64 * 64;
+}
+
+static bool make_memories(struct pl_emu_cluster *cl, struct storage *s)
+{
+    const struct pl_emu_grid *g = cl->grid;
+    uint32_t n_warps = cl->n_ctas * s->n_warps;
+    uint32_t n_shared = shared_bytes(g);
+    s->shared_stride_bytes = (n_shared + 1023) / 1024 * 1024;
+    s->written_stride_words = s->shared_stride_bytes / 64;
+    s->sregs = aligned_alloc(64, ((size_t)g->program->sreg_bytes + 64) * n_warps / 64 * 64 + 64);
+    s->warps = calloc(n_warps, sizeof *s->warps);
+    cl->ctas = calloc(cl->n_ctas, sizeof *cl->ctas);
+    if (n_shared != 0)
+        s->shared = aligned_alloc(1024, s->shared_stride_bytes * cl->n_ctas);
+    if (n_shared != 0 && g->device->config.check != PL_EMU_CHECK_OFF)
+        s->written = calloc(s->written_stride_words * cl->n_ctas, sizeof *s->written);
+    cl->local_stride_bytes = local_stride(g);
+    if (cl->local_stride_bytes > PL_EMU_LOCAL_BASE) {
+        s->local_n_bytes = (size_t)cl->local_stride_bytes * PL_EMU_LANES * n_warps;
+        s->local = mmap(NULL, s->local_n_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    return s->sregs != NULL && s->warps != NULL && cl->ctas != NULL &&
+           (n_shared == 0 || s->shared != NULL) && s->local != MAP_FAILED &&
+           (n_shared == 0 || g->device->config.check == PL_EMU_CHECK_OFF || s->written != NULL);
+}
+
+struct pl_emu_cluster *pl_emu_cluster_create(struct pl_emu_grid *g)
+{
+    struct pl_emu_cluster *cl = calloc(1, sizeof *cl);
+    struct storage *s = calloc(1, sizeof *s);
+    if (cl == NULL || s == NULL) {
+        free(cl);
+        free(s);
+        return NULL;
+    }
+    cl->grid = g;
+    cl->storage = s;
+    cl->n_ctas = volume(g->cluster);
+    s->n_warps = (volume(g->block) + PL_EMU_LANES - 1) / PL_EMU_LANES;
+    pl_diags_init(&s->diags, &s->arena);
+    cl->faults = &s->diags;
+    if (make_memories(cl, s))
+        return cl;
+    pl_emu_cluster_destroy(cl);
+    return NULL;
+}
+
+void pl_emu_cluster_destroy(struct pl_emu_cluster *cl)
+{
+    if (cl == NULL)
+        return;
+    struct storage *s = cl->storage;
+    if (cl->async != NULL)
+        pl_emu_async_fini(cl);
+    for (uint32_t i = 0; s->warps != NULL && i < cl->n_ctas * s->n_warps; i++)
+        pl_emu_warp_fini(&s->warps[i]);
+    if (s->local != NULL && s->local != MAP_FAILED)
+        munmap(s->local, s->local_n_bytes);
+    free(s->sregs);
+    free(s->warps);
+    free(s->shared);
+    free(s->written);
+    free(cl->ctas);
+    pl_arena_fini(&s->arena);
+    free(s);
+    free(cl);
+}
+
+/* ---- start: coordinates and special registers -------------------------------------------------------------------------------------------- */
+
+static void split_index(uint32_t index, const uint32_t extent[3], uint32_t out[3])
+{
+    out[0] = index % extent[0];
+    out[1] = index / extent[0] % extent[1];
+    out[2] = index / extent[0] / extent[1];
+}
+
+static uint32_t thread_id(const struct pl_emu_warp *w, uint32_t lane, uint32_t dim)
+{
+    uint32_t id[3];
+    split_index(w->index * PL_EMU_LANES + lane, w->cta->cluster->grid->block, id);
+    return dim < 3 ? id[dim] : 0;
+}
+
+/* A special register that is the same in all lanes; per-lane ones are in fill_slot. PTX ISA, "Special Registers". */
+static uint64_t uniform_sreg(const struct pl_emu_warp *w, uint16_t sreg, uint32_t dim)
+{
+    const struct pl_emu_cta *cta = w->cta;
+    const struct pl_emu_cluster *cl = cta->cluster;
+    const struct pl_emu_grid *g = cl->grid;
+    uint32_t in_cluster[3];
+    split_index(cta->rank, g->cluster, in_cluster);
+    bool is_xyz = dim < 3;
+    switch (sreg) {
+    case PL_PTX_SREG_ntid: return is_xyz ? g->block[dim] : 1;
+    case PL_PTX_SREG_warpid: return w->index;
+    case PL_PTX_SREG_nwarpid: return PL_EMU_MAX_WARPS * 2;
+    case PL_PTX_SREG_ctaid: return is_xyz ? cta->id[dim] : 0;
+    case PL_PTX_SREG_nctaid: return is_xyz ? g->grid[dim] : 1;
+    case PL_PTX_SREG_smid: return cl->sm;
+    case PL_PTX_SREG_nsmid: return g->device->config.n_sms;
+    case PL_PTX_SREG_gridid: return g->id;
+    case PL_PTX_SREG_is_explicit_cluster: return g->is_explicit_cluster;
+    case PL_PTX_SREG_clusterid: return is_xyz ? cl->id[dim] : 0;
+    case PL_PTX_SREG_nclusterid: return is_xyz ? g->grid[dim] / g->cluster[dim] : 1;
+    case PL_PTX_SREG_cluster_ctaid: return is_xyz ? in_cluster[dim] : 0;
+    case PL_PTX_SREG_cluster_nctaid: return is_xyz ? g->cluster[dim] : 1;
+    case PL_PTX_SREG_cluster_ctarank: return cta->rank;
+    case PL_PTX_SREG_cluster_nctarank: return cl->n_ctas;
+    case PL_PTX_SREG_total_smem_size: return cta->shared.n_bytes;
+    case PL_PTX_SREG_aggr_smem_size: return cta->shared.n_bytes + PL_EMU_SHARED_BASE;
+    case PL_PTX_SREG_dynamic_smem_size: return g->dynamic_shared_bytes;
+    case PL_PTX_SREG_reserved_smem_end:
+    case PL_PTX_SREG_reserved_smem_cap: return PL_EMU_SHARED_BASE;
+    case PL_PTX_SREG_warp_sz: return PL_EMU_LANES;
+    default: return 0; /* reserved begin and offsets, performance monitors, current_graph_exec */
+    }
+}
+
+static uint64_t lane_sreg(const struct pl_emu_warp *w, const struct pl_emu_slot *slot,
+                          uint32_t lane)
+{
+    uint32_t bit = 1u << lane;
+    switch (slot->sreg) {
+    case PL_PTX_SREG_tid: return thread_id(w, lane, slot->dim);
+    case PL_PTX_SREG_laneid: return lane;
+    case PL_PTX_SREG_lanemask_eq: return bit;
+    case PL_PTX_SREG_lanemask_lt: return bit - 1;
+    case PL_PTX_SREG_lanemask_le: return bit | (bit - 1);
+    case PL_PTX_SREG_lanemask_gt: return ~(bit | (bit - 1));
+    case PL_PTX_SREG_lanemask_ge: return ~(bit - 1);
+    default: return 0;
+    }
+}
+
+static bool is_per_lane(const struct pl_emu_slot *s)
+{
+    return !s->is_shared &&
+           (s->sreg == PL_PTX_SREG_tid || s->sreg == PL_PTX_SREG_laneid ||
+            (s->sreg >= PL_PTX_SREG_lanemask_eq && s->sreg <= PL_PTX_SREG_lanemask_gt));
+}
+
+static uint64_t shared_address(const struct pl_emu_warp *w, const struct pl_emu_slot *s)
+{
+    uint32_t at = w->cta->cluster->grid->entry->shared_offsets[s->var];
+    uint32_t address = (at + (uint32_t)s->addend) | w->cta->rank << PL_EMU_RANK_SHIFT;
+    return s->is_generic ? PL_EMU_SHARED_WINDOW + address : address;
+}
+
+static void put_lane(uint8_t *lanes, uint8_t bits, uint32_t lane, uint64_t v)
+{
+    switch (bits) {
+    case 16: ((uint16_t *)(void *)lanes)[lane] = (uint16_t)v; break;
+    case 32: ((uint32_t *)(void *)lanes)[lane] = (uint32_t)v; break;
+    case 64: ((uint64_t *)(void *)lanes)[lane] = v; break;
+    default: ((struct pl_emu_u128 *)(void *)lanes)[lane] = (struct pl_emu_u128){v, 0}; break;
+    }
+}
+
+static void fill_slot(struct pl_emu_warp *w, const struct pl_emu_slot *s)
+{
+    uint8_t *lanes = w->bank[PL_EMU_BANK_SREG] + s->offset_bytes;
+    bool varies = is_per_lane(s);
+    uint64_t v = varies         ? 0
+                 : s->is_shared ? shared_address(w, s)
+                                : uniform_sreg(w, s->sreg, s->dim);
+    if (s->bits == 1) {
+        *(uint32_t *)(void *)lanes = v != 0 ? PL_EMU_ALL_LANES : 0;
+        return;
+    }
+    for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
+        put_lane(lanes, s->bits, lane, varies ? lane_sreg(w, s, lane) : v);
+}
+
+static bool start_warp(struct pl_emu_cta *cta, uint32_t index, uint8_t *sregs, uint8_t *local)
+{
+    struct pl_emu_warp *w = &cta->warps[index];
+    const struct pl_emu_program *p = cta->cluster->grid->program;
+    uint32_t n_left = cta->n_threads - index * PL_EMU_LANES;
+    w->cta = cta;
+    w->index = index;
+    w->bank[PL_EMU_BANK_CONST] = p->consts;
+    w->bank[PL_EMU_BANK_SREG] = sregs;
+    w->local = local;
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        fill_slot(w, &p->slots[i]);
+    return pl_emu_warp_start(w, cta->cluster->grid->entry,
+                             n_left >= PL_EMU_LANES ? PL_EMU_ALL_LANES : (1u << n_left) - 1);
+}
+
+static bool start_cta(struct pl_emu_cluster *cl, uint32_t rank)
+{
+    struct storage *s = cl->storage;
+    struct pl_emu_grid *g = cl->grid;
+    struct pl_emu_cta *cta = &cl->ctas[rank];
+    uint32_t in_cluster[3];
+    split_index(rank, g->cluster, in_cluster);
+    memset(cta, 0, sizeof *cta);
+    cta->cluster = cl;
+    cta->rank = rank;
+    for (int k = 0; k < 3; k++)
+        cta->id[k] = cl->id[k] * g->cluster[k] + in_cluster[k];
+    cta->n_threads = cta->n_live = volume(g->block);
+    cta->n_warps = s->n_warps;
+    cta->warps = s->warps + (size_t)rank * s->n_warps;
+    cta->shared.n_bytes = shared_bytes(g);
+    cta->shared.cap_bytes = (uint32_t)s->shared_stride_bytes;
+    cta->shared.data = s->shared != NULL ? s->shared + rank * s->shared_stride_bytes : NULL;
+    cta->shared.written = s->written != NULL ? s->written + rank * s->written_stride_words : NULL;
+    if (cta->shared.written != NULL)
+        memset(cta->shared.written, 0, s->written_stride_words * sizeof *s->written);
+    bool is_ok = true;
+    for (uint32_t i = 0; i < s->n_warps && is_ok; i++) {
+        size_t at = (size_t)rank * s->n_warps + i;
+        uint8_t *local =
+            s->local != NULL ? s->local + at * cl->local_stride_bytes * PL_EMU_LANES : NULL;
+        is_ok = start_warp(cta, i, s->sregs + at * g->program->sreg_bytes, local);
+    }
+    return is_ok;
+}
+
+/* SplitMix64: a stream of its own for each cluster. */
+static uint64_t seed_of(uint64_t seed, uint32_t index)
+{
+    uint64_t z = seed + (index + 1u) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm)
+{
+    struct pl_emu_grid *g = cl->grid;
+    uint32_t in_clusters[3];
+    for (int k = 0; k < 3; k++)
+        in_clusters[k] = g->grid[k] / g->cluster[k];
+    if (cl->async != NULL)
+        pl_emu_async_fini(cl);
+    cl->async = NULL;
+    cl->index = index;
+    split_index(index, in_clusters, cl->id);
+    cl->sm = sm;
+    cl->n_live_ctas = cl->n_ctas;
+    cl->n_steps = 0;
+    cl->rng = seed_of(g->device->config.seed, index);
+    cl->fault_warp = NULL;
+    for (uint32_t i = 0; i < cl->n_ctas; i++)
+        if (!start_cta(cl, i))
+            return false;
+    return pl_emu_async_init(cl);
+}
+
+/* ---- reports -------------------------------------------------------------------------------------------------------------------------------- */
+
+struct report {
+    char text[REPORT_BYTES];
+    size_t n_bytes;
+    uint32_t n_lines;
+};
+
+static void add_line(struct report *r, const char *line)
+{
+    int n = snprintf(r->text + r->n_bytes, sizeof r->text - r->n_bytes, "\n  %s", line);
+    if (n > 0)
+        r->n_bytes +=
+            (size_t)n < sizeof r->text - r->n_bytes ? (size_t)n : sizeof r->text - 1 - r->n_bytes;
+    r->n_lines++;
+}
+
+static void add_group(struct report *r, struct pl_emu_warp *w, struct pl_emu_group *g)
+{
+    char what[320] = "runs", line[512];
+    if (g->state == PL_EMU_GROUP_BLOCKED) {
+        snprintf(what, sizeof what, "waits");
+        if (g->wait.describe != NULL)
+            g->wait.describe(w, g, what, sizeof what);
+    }
+    const uint32_t *id = w->cta->id;
+    snprintf(line, sizeof line, "CTA (%u,%u,%u) warp %u lanes 0x%08x line %u: %s", id[0], id[1],
+             id[2], w->index, g->mask, g->pc->line, what);
+    add_line(r, line);
+}
+
+/* Every group, and what waits at a join for others of its warp. */
+static void list_groups(struct pl_emu_cluster *cl, struct report *r)
+{
+    for (uint32_t c = 0; c < cl->n_ctas; c++)
+        for (uint32_t i = 0; !cl->ctas[c].is_done && i < cl->ctas[c].n_warps; i++) {
+            struct pl_emu_warp *w = &cl->ctas[c].warps[i];
+            for (uint32_t k = 0; w->live != 0 && k < PL_EMU_LANES; k++) {
+                if (w->groups[k].state == PL_EMU_GROUP_FREE)
+                    continue;
+                if (r->n_lines == REPORT_LINES) {
+                    add_line(r, "and others");
+                    return;
+                }
+                add_group(r, w, &w->groups[k]);
+            }
+        }
+}
+
+static void raise_deadlock(struct pl_emu_cluster *cl)
+{
+    struct report *r = calloc(1, sizeof *r);
+    char async[1024] = "";
+    if (r != NULL) {
+        list_groups(cl, r);
+        pl_emu_async_describe(cl, async, sizeof async);
+        if (async[0] != 0)
+            add_line(r, async);
+    }
+    pl_d_emu_deadlock(cl->faults, (struct pl_where){0}, r != NULL ? r->text : "");
+    free(r);
+}
+
+static void raise_livelock(struct pl_emu_cluster *cl)
+{
+    struct report *r = calloc(1, sizeof *r);
+    if (r != NULL)
+        list_groups(cl, r);
+    pl_d_emu_livelock(cl->faults, (struct pl_where){0}, cl->n_steps, r != NULL ? r->text : "");
+    free(r);
+}
+
+/* The line of a report without one of its own: that of the first group that waits. */
+static void point_at_waiter(struct pl_emu_cluster *cl)
+{
+    for (uint32_t c = 0; c < cl->n_ctas && cl->fault_warp == NULL; c++)
+        for (uint32_t i = 0; !cl->ctas[c].is_done && i < cl->ctas[c].n_warps; i++) {
+            struct pl_emu_warp *w = &cl->ctas[c].warps[i];
+            for (uint32_t k = 0; w->live != 0 && k < PL_EMU_LANES && cl->fault_warp == NULL; k++)
+                if (w->groups[k].state != PL_EMU_GROUP_FREE) {
+                    cl->fault_warp = w;
+                    w->pc = w->groups[k].pc;
+                    w->fault_lane = (uint32_t)__builtin_ctz(w->groups[k].mask);
+                }
+        }
+    if (cl->fault_warp != NULL && cl->faults->list.n != 0)
+        cl->faults->list.data[0].where.line = (int)cl->fault_warp->pc->line;
+}
+
+/* ---- the round robin --------------------------------------------------------------------------------------------------------------------------- */
+
+static bool wake_timed(struct pl_emu_cluster *cl)
+{
+    bool is_any = false;
+    for (uint32_t c = 0; c < cl->n_ctas; c++)
+        for (uint32_t i = 0; !cl->ctas[c].is_done && i < cl->ctas[c].n_warps; i++) {
+            struct pl_emu_warp *w = &cl->ctas[c].warps[i];
+            for (uint32_t k = 0; w->live != 0 && k < PL_EMU_LANES; k++)
+                if (w->groups[k].state == PL_EMU_GROUP_BLOCKED && w->groups[k].wait.is_timed) {
+                    w->groups[k].wait.is_expired = true;
+                    is_any = true;
+                }
+        }
+    return is_any;
+}
+
+/* One turn for every warp of a CTA. */
+static enum pl_emu_turn run_cta(struct pl_emu_cta *cta)
+{
+    enum pl_emu_turn all = PL_EMU_TURN_IDLE;
+    for (uint32_t i = 0; i < cta->n_warps; i++) {
+        if (cta->warps[i].live == 0)
+            continue;
+        enum pl_emu_turn t = pl_emu_warp_turn(&cta->warps[i], SLICE);
+        if (t == PL_EMU_TURN_FAULT)
+            return t;
+        if (t == PL_EMU_TURN_RAN)
+            all = t;
+    }
+    return all;
+}
+
+/* One turn for every warp of the cluster. */
+static enum pl_emu_turn run_round(struct pl_emu_cluster *cl)
+{
+    enum pl_emu_turn all = PL_EMU_TURN_IDLE;
+    for (uint32_t c = 0; c < cl->n_ctas; c++) {
+        struct pl_emu_cta *cta = &cl->ctas[c];
+        if (cta->is_done)
+            continue;
+        enum pl_emu_turn t = run_cta(cta);
+        if (t == PL_EMU_TURN_FAULT)
+            return t;
+        if (t == PL_EMU_TURN_RAN)
+            all = t;
+        if (cta->n_live != 0)
+            continue;
+        enum pl_emu_status s = pl_emu_async_on_cta_exit(cta);
+        if (s == PL_EMU_FAULT)
+            return PL_EMU_TURN_FAULT;
+        if (s == PL_EMU_BLOCKED)
+            continue;
+        cta->is_done = true;
+        cl->n_live_ctas--;
+        all = PL_EMU_TURN_RAN;
+    }
+    if (pl_emu_async_step(cl) == PL_EMU_FAULT)
+        return PL_EMU_TURN_FAULT;
+    return all;
+}
+
+/* All groups sleep: something in flight completes, a timed wait ends, or that is it. */
+static enum pl_emu_run unblock(struct pl_emu_cluster *cl)
+{
+    enum pl_emu_status s = pl_emu_async_force(cl);
+    if (s == PL_EMU_FAULT)
+        return PL_EMU_RUN_FAULT;
+    if (s == PL_EMU_NEXT || wake_timed(cl))
+        return PL_EMU_RUN_SUSPENDED;
+    raise_deadlock(cl);
+    point_at_waiter(cl);
+    return PL_EMU_RUN_FAULT;
+}
+
+enum pl_emu_run pl_emu_cluster_run(struct pl_emu_cluster *cl, uint64_t n_steps)
+{
+    uint64_t limit = cl->grid->device->config.step_limit, end = cl->n_steps + n_steps;
+    while (cl->n_live_ctas != 0) {
+        enum pl_emu_turn t = run_round(cl);
+        if (t == PL_EMU_TURN_FAULT)
+            return PL_EMU_RUN_FAULT;
+        if (t == PL_EMU_TURN_IDLE && unblock(cl) == PL_EMU_RUN_FAULT)
+            return PL_EMU_RUN_FAULT;
+        if (limit != 0 && cl->n_steps > limit) {
+            raise_livelock(cl);
+            point_at_waiter(cl);
+            return PL_EMU_RUN_FAULT;
+        }
+        if (cl->n_steps >= end && cl->n_live_ctas != 0)
+            return PL_EMU_RUN_SUSPENDED;
+    }
+    return PL_EMU_RUN_DONE;
+}

@@ -1,0 +1,24 @@
+#ifndef PL_EMU_EXEC_CONTROL_H
+#define PL_EMU_EXEC_CONTROL_H
+/* Executors of control, barriers, warp exchange and moves; which rows each serves: emu/exec_core.def. */
+#include "emu/exec.h"
+
+/* exec_control.c */
+pl_emu_exec_fn pl_emu_exec_brx, pl_emu_exec_call, pl_emu_exec_ret, pl_emu_exec_exit,
+    pl_emu_exec_trap, pl_emu_exec_nanosleep, pl_emu_exec_nothing, pl_emu_exec_createpolicy;
+/* exec_bar.c */
+pl_emu_exec_fn pl_emu_exec_bar_sync, pl_emu_exec_bar_arrive, pl_emu_exec_bar_red,
+    pl_emu_exec_bar_warp_sync, pl_emu_exec_fence;
+/* exec_warp.c */
+pl_emu_exec_fn pl_emu_exec_shfl, pl_emu_exec_vote, pl_emu_exec_match, pl_emu_exec_activemask,
+    pl_emu_exec_elect, pl_emu_exec_redux;
+/* exec_mov.c */
+pl_emu_exec_fn pl_emu_exec_mov_pack, pl_emu_exec_mov_unpack, pl_emu_exec_mov_vec, pl_emu_exec_cvta,
+    pl_emu_exec_cvta_to, pl_emu_exec_isspacep, pl_emu_exec_alloca, pl_emu_exec_stacksave,
+    pl_emu_exec_stackrestore;
+/* Inserted by the decoder: a special register that changes (clock, timers), the address of a local variable. */
+pl_emu_exec_fn pl_emu_exec_read_sreg, pl_emu_exec_local_address;
+
+/* Lane kernels of mov; false: not a mov. bits: container of the destination. */
+bool pl_emu_mov_select(unsigned bits, struct pl_emu_op *out);
+#endif

@@ -1,0 +1,58 @@
+#include "src/check/check.h"
+
+#include "src/ir/print.h"
+
+#define PL_DIAG_ROWS "src/check/served.def"
+#define PL_DIAG_MODE_DECLARE
+#include "base/diag_rows.h"
+#define PL_DIAG_ROWS "src/check/served.def"
+#define PL_DIAG_MODE_DEFINE
+#include "base/diag_rows.h"
+
+static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
+
+static const char *feature_text(uint32_t missing)
+{
+    static const char *const texts[] = {
+#define ROW(id, text) text,
+        PL_FEATURE_LIST(ROW)
+#undef ROW
+    };
+    for (int i = 0; i < PL_FEATURE_COUNT; i++)
+        if ((missing >> i & 1) != 0)
+            return texts[i];
+    return "?";
+}
+
+static void check_layout(struct pl_fn *fn, const char *what, const pl_layout *l, pl_loc loc)
+{
+    bool is_served =
+        l->kind == PL_LAYOUT_AUTO || l->kind == PL_LAYOUT_STRIDED || l->kind == PL_LAYOUT_SPLAT;
+    if (!is_served)
+        pl_d_layout_not_served(fn->diags, at(loc), what, pl_ir_layout_word(l->kind));
+}
+
+static void check_op(struct pl_fn *fn, uint32_t id, void *user)
+{
+    (void)user;
+    const struct pl_op *op = pl_ir_op(fn, id);
+    const struct pl_op_info *info = &pl_op_infos[op->code];
+    const struct pl_target *t = fn->request.target;
+    uint32_t missing = info->features & ~t->features;
+    if (missing != 0)
+        pl_d_chip_has_no_feature(fn->diags, at(op->loc), info->name, feature_text(missing),
+                                 t->arch);
+    else if (!info->is_served)
+        pl_d_op_not_served(fn->diags, at(op->loc), info->name);
+    if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)
+        check_layout(fn, info->name, &op->layout, op->loc);
+    if (op->code == PL_OP_ARRAY && pl_ir_ref(fn, op->refs[0])->space == PL_SPACE_REGS)
+        check_layout(fn, "pl_regs", &pl_ir_array_of(fn, op->refs[0])->layout, op->loc);
+}
+
+void pl_check_served(struct pl_fn *fn)
+{
+    if (fn->request.kernel->model != PL_MODEL_GPU)
+        pl_d_model_not_served(fn->diags, at((pl_loc){NULL, 0}), fn->request.kernel->name);
+    pl_check_walk(fn, check_op, NULL);
+}

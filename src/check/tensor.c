@@ -1,0 +1,217 @@
+/* Tensor memory and matrix operations. */
+#include "src/check/check.h"
+
+#define PL_DIAG_ROWS "src/check/tensor.def"
+#define PL_DIAG_MODE_DECLARE
+#include "base/diag_rows.h"
+#define PL_DIAG_ROWS "src/check/tensor.def"
+#define PL_DIAG_MODE_DEFINE
+#include "base/diag_rows.h"
+
+static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
+
+static struct pl_where at_values(pl_loc l, int64_t seen, int64_t wanted)
+{
+    return (struct pl_where){
+        .file = l.file, .line = l.line, .has_values = true, .seen = seen, .wanted = wanted};
+}
+
+static int32_t cluster_size(const struct pl_fn *fn)
+{
+    return fn->cluster[0] * fn->cluster[1] * fn->cluster[2];
+}
+
+/* ---- tensor memory ---- */
+
+struct tmem {
+    int64_t n_columns; /* of all arrays, each rounded to what an allocation takes */
+    bool has_pair, has_single;
+    pl_loc last;
+};
+
+/* 32-bit columns of an array: slots x columns, packed as its dtype is; a power of two, at least 32. */
+static int64_t columns_of(const struct pl_array *a)
+{
+    int64_t slots = a->shape.rank > 2 ? a->shape.d[0] : 1, columns = a->shape.d[a->shape.rank - 1],
+            n = 32;
+    int32_t bits = pl_dtype_bits(a->dtype);
+    int64_t want = slots * ((columns * (bits < 32 ? bits : 32) + 31) / 32);
+    while (n < want && n < 1 << 20)
+        n *= 2;
+    return n;
+}
+
+static void check_alloc(struct pl_fn *fn, const struct pl_array *a, struct tmem *t)
+{
+    int32_t rank = a->shape.rank;
+    if (rank != 2 && rank != 3) {
+        struct pl_where w = at_values(a->loc, rank, 2);
+        pl_d_tmem_rank(fn->diags, w,
+                       rank == 0   ? "()"
+                       : rank == 1 ? "of rank 1"
+                                   : "of rank 4 or more");
+        return;
+    }
+    int64_t rows = a->shape.d[rank - 2];
+    if (rows != 64 && rows != 128)
+        pl_d_tmem_rows(fn->diags, at_values(a->loc, rows, 128), (long long)rows);
+    if (a->is_pair && cluster_size(fn) % 2 != 0)
+        pl_d_pair_needs_cluster(fn->diags, at_values(a->loc, cluster_size(fn), 2),
+                                cluster_size(fn));
+    t->n_columns += a->alias_of == 0 ? columns_of(a) : 0;
+    t->has_pair = t->has_pair || a->is_pair;
+    t->has_single = t->has_single || !a->is_pair;
+    t->last = a->loc;
+}
+
+/* Slots are indexed and columns sliced; the rows are lanes and stay whole. */
+static void check_view(struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct pl_ref_info *r = pl_ir_ref(fn, op->refs[0]), *parent = pl_ir_ref(fn, r->parent);
+    bool is_window = r->view == PL_VIEW_WINDOW || r->view == PL_VIEW_TILE;
+    if (r->view == PL_VIEW_AT && parent->shape.rank < 3)
+        pl_d_tmem_rows_sliced(fn->diags, at(op->loc), "pl_at");
+    if (is_window && r->shape.rank >= 2 &&
+        r->shape.d[r->shape.rank - 2] != parent->shape.d[r->shape.rank - 2])
+        pl_d_tmem_rows_sliced(fn->diags, at(op->loc), "a window");
+}
+
+/* ---- matrix operations ---- */
+
+static bool is_fp8(pl_dtype t) { return t == PL_E4M3 || t == PL_E5M2; }
+
+static bool takes_dtypes(pl_dtype x, pl_dtype y, pl_dtype d)
+{
+    if (x == PL_F16 && y == PL_F16)
+        return d == PL_F32 || d == PL_F16;
+    if (is_fp8(x) && is_fp8(y))
+        return d == PL_F32 || d == PL_F16;
+    if (x == PL_I8 && y == PL_I8)
+        return d == PL_I32;
+    bool is_tf32 = (x == PL_TF32 || x == PL_F32) && x == y;
+    return ((x == PL_BF16 && y == PL_BF16) || is_tf32) && d == PL_F32;
+}
+
+struct mma {
+    const char *name;
+    pl_dtype x, y, d;
+    int64_t m, n, k;
+    bool is_pair, is_tcgen05;
+    pl_loc loc;
+};
+
+static void check_dtypes(struct pl_fn *fn, const struct mma *o)
+{
+    if (!takes_dtypes(o->x, o->y, o->d))
+        pl_d_mma_operand_dtypes(fn->diags, at(o->loc), o->name, pl_dtype_name(o->x),
+                                pl_dtype_name(o->y), pl_dtype_name(o->d));
+}
+
+static void check_shape(struct pl_fn *fn, const struct mma *o)
+{
+    bool m_ok = o->is_tcgen05 ? o->m == 64 || o->m == 128 : o->m % 64 == 0;
+    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = o->is_pair ? 16 : 8,
+            n_most = o->is_pair ? 512 : 256;
+    if (!m_ok)
+        pl_d_mma_m(fn->diags, at_values(o->loc, o->m, 64), o->name, (long long)o->m);
+    if (o->n % n_step != 0 || o->n > n_most)
+        pl_d_mma_n(fn->diags, at_values(o->loc, o->n, n_step), o->name, (long long)o->n);
+    if (k_step == 0 || o->k % k_step != 0)
+        pl_d_mma_k(fn->diags, at_values(o->loc, o->k, k_step), o->name, (long long)o->k);
+}
+
+/* Operands that the tensor core reads from SMEM come in swizzled tiles. */
+static void check_smem_operand(struct pl_fn *fn, const struct mma *o, uint32_t ref)
+{
+    const struct pl_array *a = pl_ir_array_of(fn, ref);
+    bool is_fit = a->tr.swizzle_bytes == PL_SWIZZLE_CHOOSE ||
+                  (a->tr.swizzle_bytes != 0 && a->tr.tile_rows == 8);
+    if (a->space == PL_SPACE_SMEM && !is_fit)
+        pl_d_mma_unswizzled(fn->diags, at(o->loc), o->name);
+}
+
+static int64_t extent(const struct pl_fn *fn, uint32_t ref, int axis)
+{
+    return pl_ir_ref(fn, ref)->shape.d[axis];
+}
+
+static void check_tcgen05(struct pl_fn *fn, const struct pl_op *op)
+{
+    struct mma o = {.name = "tcgen05_mma",
+                    .is_pair = op->is_flag,
+                    .is_tcgen05 = true,
+                    .loc = op->loc,
+                    .m = extent(fn, op->refs[0], 0),
+                    .n = extent(fn, op->refs[0], 1),
+                    .k = extent(fn, op->refs[1], 1),
+                    .d = pl_ir_ref(fn, op->refs[0])->dtype,
+                    .x = pl_ir_ref(fn, op->refs[1])->dtype,
+                    .y = pl_ir_ref(fn, op->refs[2])->dtype};
+    if (pl_ir_ref(fn, op->refs[2])->space == PL_SPACE_TMEM)
+        pl_d_mma_b_in_tmem(fn->diags, at(op->loc));
+    if ((op->refs[3] == 0) != (op->refs[4] == 0))
+        pl_d_mma_scales(fn->diags, at(op->loc));
+    if (op->refs[3] ==
+        0) /* block-scaled formats have tables of their own, checked when they are served */
+        check_dtypes(fn, &o);
+    check_shape(fn, &o);
+    check_smem_operand(fn, &o, op->refs[1]);
+    check_smem_operand(fn, &o, op->refs[2]);
+}
+
+static void check_wgmma(struct pl_fn *fn, const struct pl_op *op)
+{
+    bool is_val = op->code == PL_OP_WGMMA_VAL;
+    uint32_t y = op->refs[is_val ? 1 : 2];
+    struct mma o = {.name = pl_op_infos[op->code].name,
+                    .loc = op->loc,
+                    .d = pl_ir_ref(fn, op->refs[0])->dtype,
+                    .x = is_val ? pl_ir_op(fn, op->args[0])->dtype
+                                : pl_ir_ref(fn, op->refs[1])->dtype,
+                    .y = pl_ir_ref(fn, y)->dtype,
+                    .m = extent(fn, op->refs[0], 0),
+                    .n = extent(fn, op->refs[0], 1),
+                    .k = extent(fn, y, 0)};
+    check_dtypes(fn, &o);
+    check_shape(fn, &o);
+    if (!is_val)
+        check_smem_operand(fn, &o, op->refs[1]);
+    check_smem_operand(fn, &o, y);
+}
+
+static void check_mma(struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct mma o = {.name = "mma",
+                          .loc = op->loc,
+                          .x = pl_ir_op(fn, op->args[0])->dtype,
+                          .y = pl_ir_op(fn, op->args[1])->dtype,
+                          .d = op->dtype};
+    check_dtypes(fn, &o);
+}
+
+static void check_op(struct pl_fn *fn, uint32_t id, void *user)
+{
+    const struct pl_op *op = pl_ir_op(fn, id);
+    enum pl_space space = op->refs[0] == 0 ? PL_SPACE_NONE : pl_ir_ref(fn, op->refs[0])->space;
+    if (op->code == PL_OP_ARRAY && space == PL_SPACE_TMEM)
+        check_alloc(fn, pl_ir_array_of(fn, op->refs[0]), user);
+    else if (op->code == PL_OP_VIEW && space == PL_SPACE_TMEM)
+        check_view(fn, op);
+    else if (op->code == PL_OP_TCGEN05_MMA)
+        check_tcgen05(fn, op);
+    else if (op->code == PL_OP_WGMMA || op->code == PL_OP_WGMMA_VAL)
+        check_wgmma(fn, op);
+    else if (op->code == PL_OP_MMA)
+        check_mma(fn, op);
+}
+
+void pl_check_tensor(struct pl_fn *fn)
+{
+    struct tmem t = {0};
+    pl_check_walk(fn, check_op, &t);
+    int32_t most = fn->request.target->n_tmem_columns;
+    if (most != 0 && t.n_columns > most)
+        pl_d_tmem_columns(fn->diags, at_values(t.last, t.n_columns, most), (int)t.n_columns, most);
+    if (t.has_pair && t.has_single)
+        pl_d_tmem_pair(fn->diags, at(t.last));
+}
