@@ -200,10 +200,9 @@ CUresult pl_copy_from_3d(const CUDA_MEMCPY3D *d, struct pl_copy *c)
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *d, CUstream stream, bool is_async)
 {
-    struct pl_copy c;
-    if (d != NULL && (d->WidthInBytes == 0 || d->Height == 0 || d->Depth == 0))
-        return CUDA_SUCCESS;
-    CUresult r = pl_copy_from_3d(d, &c);
+    struct pl_copy c = {0};
+    bool is_empty = d != NULL && (d->WidthInBytes == 0 || d->Height == 0 || d->Depth == 0);
+    CUresult r = is_empty ? CUDA_SUCCESS : pl_copy_from_3d(d, &c);
     return r != CUDA_SUCCESS ? r : submit_copy(&c, stream, is_async);
 }
 

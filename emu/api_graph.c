@@ -792,7 +792,7 @@ CUresult pl_cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const
                                    size_t n_deps)
 {
     struct pl_node *a, *b;
-    if (n_deps != 0 && (from == NULL || to == NULL))
+    if (pl_obj_find(graph, PL_OBJ_GRAPH) == NULL || (n_deps != 0 && (from == NULL || to == NULL)))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < n_deps; i++) {
         CUresult r = find_edge(graph, from[i], to[i], &a, &b);
@@ -817,7 +817,7 @@ CUresult pl_cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, co
                                       size_t n_deps)
 {
     struct pl_node *a, *b;
-    if (n_deps != 0 && (from == NULL || to == NULL))
+    if (pl_obj_find(graph, PL_OBJ_GRAPH) == NULL || (n_deps != 0 && (from == NULL || to == NULL)))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < n_deps; i++) {
         CUresult r = find_edge(graph, from[i], to[i], &a, &b);
