@@ -64,8 +64,10 @@ static bool read_label_directive(struct pl_ptx_parser *p, uint32_t name, const c
     proto->func = p->func_index;
     if (is_proto) {
         uint32_t n;
+        if (!pl_ptx_skip(p))
+            return false;
         const char *start = p->s;
-        if (!pl_ptx_skip(p) || (*p->s == '(' && !pl_ptx_read_params(p, true, &n, NULL)))
+        if ((*p->s == '(' && !pl_ptx_read_params(p, true, &n, NULL)))
             return false;
         if (!pl_ptx_accept_word(p, "_"))
             return pl_ptx_fail_syntax(p, "'_'");
