@@ -105,6 +105,10 @@ static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
         if (bits == 16)
             tighten(g, (struct pl_ptx_gate){63, 70, 0});
         break;
+    case PL_PTX_multimem_ld_reduce_acc:
+        if (ins->types[0] >= PL_PTX_TYPE_E4M3 && ins->types[0] != PL_PTX_TYPE_F16X2 && ins->types[0] != PL_PTX_TYPE_BF16X2)
+            tighten(g, (struct pl_ptx_gate){86, 100, ON_FAM_100_120});
+        break;
     case PL_PTX_wgmma_s32_i8_ss:
     case PL_PTX_wgmma_s32_i8_rs:
         if (ins->types[1] != ins->types[2]) /* .s8.u8 and .u8.s8 */

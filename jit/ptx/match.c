@@ -290,6 +290,7 @@ static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct 
     case 'p': spec->want = PL_PTX_WANT_SPRED; return true;
     case 'i': spec->want = PL_PTX_WANT_INT; return true;
     case 'm': spec->want = PL_PTX_WANT_ADDR; return true;
+    case 'o': spec->want = PL_PTX_WANT_REG_ADDR; break;
     case 'L': spec->want = PL_PTX_WANT_LABEL; return true;
     case 'B': spec->want = PL_PTX_WANT_LABELS; return true;
     case 'F': spec->want = PL_PTX_WANT_CALL; return true;
@@ -412,6 +413,18 @@ static void resolve_operands(struct pl_ptx_shape *shape)
     }
 }
 
+static const char *find_mma_conflict(const struct pl_ptx_ins *ins)
+{
+    uint8_t collector = ins->mods[PL_PTX_CAT_COLLECTOR], scale = ins->mods[PL_PTX_CAT_SCALE_VEC];
+    if (ins->mods[PL_PTX_CAT_ASHIFT] != 0 &&
+        (collector == PL_PTX_MOD_COLLECTOR_A_USE || collector == PL_PTX_MOD_COLLECTOR_A_FILL))
+        return pl_ptx_mods[collector].text;
+    if (ins->form == PL_PTX_mma_m16n8k64_mxf4nvf4 &&
+        (scale == PL_PTX_MOD_SCALE_VEC_X4) != (ins->types[4] == PL_PTX_TYPE_UE4M3))
+        return scale != 0 ? pl_ptx_mods[scale].text : pl_ptx_types[ins->types[4]].text;
+    return NULL;
+}
+
 /* Combinations that the categories alone allow. The text of the modifier at fault, or NULL. */
 static const char *find_conflict(const struct pl_ptx_ins *ins)
 {
@@ -430,9 +443,9 @@ static const char *find_conflict(const struct pl_ptx_ins *ins)
     if (ins->mods[PL_PTX_CAT_MMIO] != 0 && ins->mods[PL_PTX_CAT_SEM] == 0)
         return "mmio";
     if (ins->mods[PL_PTX_CAT_VEC] != 0 && (info->flags & (PL_PTX_F_MEM_R | PL_PTX_F_MEM_W)) &&
-        pl_ptx_types[ins->types[0]].bits * vector_length(ins) > 256)
+        pl_ptx_types[ins->types[0]].bits * vector_length(ins) > (ins->form == PL_PTX_st_async ? 128 : 256))
         return pl_ptx_mods[ins->mods[PL_PTX_CAT_VEC]].text;
-    return NULL;
+    return find_mma_conflict(ins);
 }
 
 /* ---- texts ---- */

@@ -4,6 +4,8 @@
  */
 #include "jit/ptx/parser.h"
 
+#include "base/debug.h"
+
 #include <string.h>
 
 enum { OP_NAME = 200 }; /* a name not declared yet: a label, or a mistake. first: the name */
@@ -435,6 +437,9 @@ static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
     case PL_PTX_WANT_SPRED: return predicate_fit(p, op, false);
     case PL_PTX_WANT_INT: return op->kind == PL_PTX_OP_IMM && !op->is_float ? FITS : WRONG_KIND;
     case PL_PTX_WANT_ADDR: return address_fit(p, op);
+    case PL_PTX_WANT_REG_ADDR:
+        typed.want = PL_PTX_WANT_REG;
+        return op->kind == PL_PTX_OP_ADDR ? address_fit(p, op) : source_fit(p, op, &typed);
     case PL_PTX_WANT_DVEC:
     case PL_PTX_WANT_SVEC: return vector_fit(p, op, spec);
     case PL_PTX_WANT_SELECT:
@@ -511,6 +516,17 @@ static bool fits_shape(struct reader *r, const struct pl_ptx_shape *shape, struc
     return at == r->n;
 }
 
+/* For the assertion that rows do not overlap: no shape but the chosen one fits. */
+static bool is_only_fit(struct reader *r, const struct pl_ptx_shape *shapes, uint32_t n, const struct pl_ptx_shape *chosen)
+{
+    struct reader other = *r;
+    struct misfit misfit;
+    for (uint32_t i = 0; i < n; i++)
+        if (&shapes[i] != chosen && fits_shape(&other, &shapes[i], &misfit))
+            return false;
+    return true;
+}
+
 static const char *describe(struct pl_ptx_parser *p, const struct pl_ptx_spec *spec)
 {
     static const char *const names[] = {
@@ -522,6 +538,7 @@ static const char *describe(struct pl_ptx_parser *p, const struct pl_ptx_spec *s
         [PL_PTX_WANT_SPRED] = "a predicate",
         [PL_PTX_WANT_INT] = "an integer constant",
         [PL_PTX_WANT_ADDR] = "an address in brackets",
+        [PL_PTX_WANT_REG_ADDR] = "a register, or an address in brackets",
         [PL_PTX_WANT_DVEC] = "registers in braces",
         [PL_PTX_WANT_SVEC] = "registers in braces",
         [PL_PTX_WANT_SELECT] = "{byte id, thread id}",
@@ -736,6 +753,7 @@ bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic 
         }
         if (chosen == NULL)
             return fail_misfit(&r, mn, &worst, at);
+        PL_ASSERT(is_only_fit(&r, shapes, mn->n_shapes, chosen));
     }
     uint32_t guard = ins->guard, line = ins->line;
     bool guard_is_negated = ins->guard_is_negated;

@@ -152,10 +152,10 @@ static bool check_gate(struct pl_ptx_parser *p, struct pl_ptx_gate gate, const c
 /* Ranges of constants. */
 static const struct {
     uint16_t form;
-    uint8_t operand;
+    uint8_t mod, operand;
     int16_t low, high;
 } values[] = {
-#define VALUE(form, operand, low, high) {PL_PTX_##form, operand, low, high},
+#define VALUE(form, mod, operand, low, high) {PL_PTX_##form, PL_PTX_MOD_##mod, operand, low, high},
 #include "jit/ptx/value.def"
 #undef VALUE
 };
@@ -171,7 +171,9 @@ static bool has_value_range(uint16_t form)
 static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, const struct pl_ptx_mnemonic *mn, const char *at)
 {
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        if (values[i].form != ins->form || values[i].operand >= ins->n_operands)
+        uint8_t mod = values[i].mod;
+        if (values[i].form != ins->form || values[i].operand >= ins->n_operands ||
+            (mod != 0 && ins->mods[pl_ptx_mods[mod].cat] != mod))
             continue;
         const struct pl_ptx_operand *op = &p->m->pool.data[ins->operands + values[i].operand];
         int64_t v = (int64_t)op->imm;
@@ -179,6 +181,32 @@ static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, 
             continue;
         pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes), values[i].operand + 1, (long long)v,
                        values[i].low, values[i].high);
+        return false;
+    }
+    return true;
+}
+
+/* {byte id, thread id} of the scales of a block-scaled mma: scale_vec::1X takes any byte, 2X an even one, 4X byte 0; the
+ * pair of threads for A is 0 or 1, for B 0 to 3. */
+static bool check_selectors(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, const struct pl_ptx_mnemonic *mn, const char *at)
+{
+    bool has_selectors = ins->form == PL_PTX_mma_m16n8k32_mxf8f6f4 || ins->form == PL_PTX_mma_m16n8k64_mxf4 ||
+                         ins->form == PL_PTX_mma_m16n8k64_mxf4nvf4;
+    for (uint32_t i = 5; has_selectors && i < ins->n_operands; i += 2) {
+        uint32_t first = p->m->pool.data[ins->operands + i].first;
+        const struct pl_ptx_operand *byte = &p->m->pool.data[first], *thread = &p->m->pool.data[first + 1];
+        bool is_quad = ins->mods[PL_PTX_CAT_SCALE_VEC] == PL_PTX_MOD_SCALE_VEC_X4;
+        unsigned step = ins->form == PL_PTX_mma_m16n8k32_mxf8f6f4 ? 1 : is_quad ? 4 : 2;
+        long long last_byte = 4 - (int)step, last_thread = i == 5 ? 1 : 3;
+        const struct pl_ptx_operand *bad = NULL;
+        if (byte->kind == PL_PTX_OP_IMM && (byte->imm > 3 || byte->imm % step != 0))
+            bad = byte;
+        else if (thread->kind == PL_PTX_OP_IMM && thread->imm > (uint64_t)last_thread)
+            bad = thread;
+        if (bad == NULL)
+            continue;
+        pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes), (int)i + 1, (long long)bad->imm, 0,
+                       bad == byte ? last_byte : last_thread);
         return false;
     }
     return true;
@@ -205,7 +233,7 @@ bool pl_ptx_check_gate(struct pl_ptx_parser *p, struct pl_ptx_shape *shape, cons
         shape->is_gated = true;
         shape->has_values = has_value_range(ins->form);
     }
-    if (shape->has_values && !check_values(p, ins, mn, at))
+    if ((shape->has_values && !check_values(p, ins, mn, at)) || !check_selectors(p, ins, mn, at))
         return false;
     return (ins->form != PL_PTX_mov && ins->form != PL_PTX_mov_pred) || check_specials(p, ins, at);
 }

@@ -78,6 +78,7 @@ enum pl_ptx_want {
     PL_PTX_WANT_SPRED,
     PL_PTX_WANT_INT,
     PL_PTX_WANT_ADDR,
+    PL_PTX_WANT_REG_ADDR, /* either */
     PL_PTX_WANT_DVEC,    /* n elements */
     PL_PTX_WANT_SVEC,
     PL_PTX_WANT_SELECT,  /* {byte id, thread id}: two 16-bit registers or constants */
