@@ -15,12 +15,13 @@
 static const struct target {
     uint16_t sm;
     char suffix;
-} probed[] = {{80, 0},   {86, 0},     {89, 0},   {90, 0},     {90, 'a'},  {100, 0},  {100, 'f'},
-              {100, 'a'}, {103, 0},   {103, 'f'}, {103, 'a'}, {120, 0},  {120, 'a'}};
+} probed[] = {{80, 0},    {86, 0},  {89, 0},    {90, 0},    {90, 'a'}, {100, 0},  {100, 'f'},
+              {100, 'a'}, {103, 0}, {103, 'f'}, {103, 'a'}, {120, 0},  {120, 'a'}};
 enum { N_PROBED = sizeof probed / sizeof probed[0] };
 
 /* The versions that the measurement tried. */
-static const uint16_t versions[] = {60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90};
+static const uint16_t versions[] = {60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75,
+                                    78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90};
 enum { N_VERSIONS = sizeof versions / sizeof versions[0] };
 
 static bool is_listed(const char *list, struct target t)
@@ -41,7 +42,8 @@ static bool is_listed(const char *list, struct target t)
     return false;
 }
 
-static bool is_taken(const char *form, uint16_t version, struct target t, struct pl_ptx_error *error)
+static bool is_taken(const char *form, uint16_t version, struct target t,
+                     struct pl_ptx_error *error)
 {
     struct pl_arena a = {0};
     struct pl_ptx_module m;
@@ -57,7 +59,8 @@ static uint16_t lowest_version(const char *form, const char *list)
     struct pl_ptx_error error;
     for (size_t v = 0; v < N_VERSIONS; v++)
         for (size_t i = 0; i < N_PROBED; i++)
-            if (is_listed(list, probed[i]) && (versions[v] >= 78 || probed[i].sm == 80) && pl_ptx_target_version(probed[i].sm, probed[i].suffix) <= versions[v] &&
+            if (is_listed(list, probed[i]) && (versions[v] >= 78 || probed[i].sm == 80) &&
+                pl_ptx_target_version(probed[i].sm, probed[i].suffix) <= versions[v] &&
                 is_taken(form, versions[v], probed[i], &error))
                 return versions[v];
     return 0;
@@ -75,10 +78,11 @@ START_TEST(forms_are_taken_by_the_measured_targets_and_versions)
         for (size_t t = 0; t < N_PROBED; t++)
             if (is_taken(c[2], 90, probed[t], &error) != is_listed(c[1], probed[t])) {
                 n_wrong++;
-                printf("sm_%u%c, wanted %s: %s: %s\n", probed[t].sm, probed[t].suffix ? probed[t].suffix : ' ', c[1], c[2],
-                       error.text);
+                printf("sm_%u%c, wanted %s: %s: %s\n", probed[t].sm,
+                       probed[t].suffix ? probed[t].suffix : ' ', c[1], c[2], error.text);
             }
-        uint16_t seen = lowest_version(c[2], c[1]), wanted = (uint16_t)((c[0][0] - '0') * 10 + c[0][2] - '0');
+        uint16_t seen = lowest_version(c[2], c[1]),
+                 wanted = (uint16_t)((c[0][0] - '0') * 10 + c[0][2] - '0');
         if (seen != wanted) {
             n_wrong++;
             printf("from .version %u, wanted %u: %s\n", seen, wanted, c[2]);

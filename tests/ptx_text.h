@@ -12,17 +12,21 @@
 
 /* Registers of every kind under the names that the tables use, and the instruction as the last statement. b128 registers exist
  * from .version 8.3 on. */
-static inline const char *ptx_text_of(struct pl_arena *arena, uint16_t version, uint16_t sm, char suffix, const char *instruction)
+static inline const char *ptx_text_of(struct pl_arena *arena, uint16_t version, uint16_t sm,
+                                      char suffix, const char *instruction)
 {
     struct pl_buf b;
     pl_buf_init(&b, arena, 2048);
-    pl_buf_printf(&b, ".version %u.%u\n.target sm_%u%c", version / 10u, version % 10u, sm, suffix != 0 ? suffix : ' ');
-    pl_buf_puts(&b, "\n.address_size 64\n"
-                    ".extern .func (.param .b32 z) ext (.param .b64 x, .param .b32 y);\n"
-                    ".visible .entry k(.param .align 64 .b8 tm[128], .param .u64 P, .param .u32 Q)\n{\n"
-                    ".shared .align 1024 .b8 buf[2048]; .local .align 4 .b8 loc[16];\n"
-                    ".reg .pred p, q, z; .reg .b8 b<4>; .reg .b16 h<10>; .reg .b32 r<260>, a, m, c, n, ta, w;\n"
-                    ".reg .b64 d<8>, t, g, pol, v; .reg .f32 f<260>; .reg .f64 e<20>;\n");
+    pl_buf_printf(&b, ".version %u.%u\n.target sm_%u%c", version / 10u, version % 10u, sm,
+                  suffix != 0 ? suffix : ' ');
+    pl_buf_puts(
+        &b,
+        "\n.address_size 64\n"
+        ".extern .func (.param .b32 z) ext (.param .b64 x, .param .b32 y);\n"
+        ".visible .entry k(.param .align 64 .b8 tm[128], .param .u64 P, .param .u32 Q)\n{\n"
+        ".shared .align 1024 .b8 buf[2048]; .local .align 4 .b8 loc[16];\n"
+        ".reg .pred p, q, z; .reg .b8 b<4>; .reg .b16 h<10>; .reg .b32 r<260>, a, m, c, n, ta, w;\n"
+        ".reg .b64 d<8>, t, g, pol, v; .reg .f32 f<260>; .reg .f64 e<20>;\n");
     if (version >= 83)
         pl_buf_puts(&b, ".reg .b128 x<4>;\n");
     pl_buf_puts(&b, ".param .b64 arg0; .param .b32 arg1; .param .b32 ret0;\n"

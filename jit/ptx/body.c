@@ -95,7 +95,8 @@ static bool read_label_directive(struct pl_ptx_parser *p, uint32_t name, const c
             struct pl_ptx_fixup *f = pl_vec_push(p->arena, &p->fixups);
             if (f == NULL)
                 return false;
-            *f = (struct pl_ptx_fixup){.name = target, .is_target = true, .at = p->targets.n - 1, .text = target_at};
+            *f = (struct pl_ptx_fixup){
+                .name = target, .is_target = true, .at = p->targets.n - 1, .text = target_at};
         } else {
             const struct pl_ptx_sym *f = pl_ptx_find(p, target);
             if (f == NULL || f->kind != PL_PTX_SYM_FUNC) {
@@ -121,7 +122,8 @@ static bool read_label(struct pl_ptx_parser *p, size_t n_bytes)
     p->s += n_bytes;
     if (!pl_ptx_expect(p, ':') || !pl_ptx_skip(p))
         return false;
-    if (*p->s == '.' && (strncmp(p->s, ".branchtargets", 14) == 0 || strncmp(p->s, ".call", 5) == 0))
+    if (*p->s == '.' &&
+        (strncmp(p->s, ".branchtargets", 14) == 0 || strncmp(p->s, ".call", 5) == 0))
         return read_label_directive(p, name, at);
     struct pl_ptx_sym *sym = pl_ptx_declare(p, name, PL_PTX_SYM_LABEL, at);
     if (sym == NULL)
@@ -150,7 +152,8 @@ static bool read_guard(struct pl_ptx_parser *p, struct pl_ptx_ins *ins)
         return false;
     }
     if (sym->type != PL_PTX_TYPE_PRED) {
-        pl_d_ptx_operand_type(&p->diags, pl_ptx_at(p, at), "@", 0, pl_ptx_types[sym->type].text, "pred");
+        pl_d_ptx_operand_type(&p->diags, pl_ptx_at(p, at), "@", 0, pl_ptx_types[sym->type].text,
+                              "pred");
         return false;
     }
     p->s += n;
@@ -170,7 +173,8 @@ static bool read_instruction(struct pl_ptx_parser *p)
     const struct pl_ptx_mnemonic *mn;
     if (pl_ptx_name_length(at) == 0)
         return pl_ptx_fail_syntax(p, "an instruction");
-    if (!pl_ptx_read_mnemonic(p, &mn) || !pl_ptx_read_operands(p, mn, &ins, at) || !pl_ptx_expect(p, ';'))
+    if (!pl_ptx_read_mnemonic(p, &mn) || !pl_ptx_read_operands(p, mn, &ins, at) ||
+        !pl_ptx_expect(p, ';'))
         return false;
     struct pl_ptx_ins *stored = pl_vec_push(p->arena, &p->m->ins);
     if (stored == NULL)
@@ -191,8 +195,11 @@ static bool read_local_directive(struct pl_ptx_parser *p)
     static const struct {
         const char *word;
         enum pl_ptx_space space;
-    } spaces[] = {{".local", PL_PTX_SPACE_LOCAL},   {".shared", PL_PTX_SPACE_SHARED}, {".param", PL_PTX_SPACE_PARAM},
-                  {".global", PL_PTX_SPACE_GLOBAL}, {".const", PL_PTX_SPACE_CONST}};
+    } spaces[] = {{".local", PL_PTX_SPACE_LOCAL},
+                  {".shared", PL_PTX_SPACE_SHARED},
+                  {".param", PL_PTX_SPACE_PARAM},
+                  {".global", PL_PTX_SPACE_GLOBAL},
+                  {".const", PL_PTX_SPACE_CONST}};
     for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++)
         if (pl_ptx_accept_word(p, spaces[i].word))
             return pl_ptx_read_var(p, spaces[i].space, (struct pl_ptx_linkage){0});
@@ -204,9 +211,7 @@ static bool read_local_directive(struct pl_ptx_parser *p)
 static bool read_statement(struct pl_ptx_parser *p)
 {
     switch (*p->s) {
-    case '{':
-        p->s++;
-        return pl_ptx_open_scope(p, p->s - 1);
+    case '{': p->s++; return pl_ptx_open_scope(p, p->s - 1);
     case ';': p->s++; return true;
     case '.': return read_local_directive(p);
     case '@': return read_instruction(p);

@@ -22,7 +22,10 @@ bool pl_ptx_read_type(struct pl_ptx_parser *p, enum pl_ptx_type *type)
 /* ".v2" or ".v4" before a type; 1 where there is none. */
 static uint32_t accept_vector(struct pl_ptx_parser *p)
 {
-    return pl_ptx_accept_word(p, ".v2") ? 2 : pl_ptx_accept_word(p, ".v4") ? 4 : pl_ptx_accept_word(p, ".v8") ? 8 : 1;
+    return pl_ptx_accept_word(p, ".v2")   ? 2
+           : pl_ptx_accept_word(p, ".v4") ? 4
+           : pl_ptx_accept_word(p, ".v8") ? 8
+                                          : 1;
 }
 
 static bool read_new_name(struct pl_ptx_parser *p, const char **at, uint32_t *name)
@@ -37,9 +40,11 @@ static bool read_new_name(struct pl_ptx_parser *p, const char **at, uint32_t *na
     return pl_ptx_intern(p, *at, n, name);
 }
 
-static bool declare_reg(struct pl_ptx_parser *p, uint32_t name, const char *at, enum pl_ptx_type type, uint32_t n_elems)
+static bool declare_reg(struct pl_ptx_parser *p, uint32_t name, const char *at,
+                        enum pl_ptx_type type, uint32_t n_elems)
 {
-    struct pl_ptx_sym *sym = pl_ptx_declare(p, name, n_elems > 1 ? PL_PTX_SYM_REGVEC : PL_PTX_SYM_REG, at);
+    struct pl_ptx_sym *sym =
+        pl_ptx_declare(p, name, n_elems > 1 ? PL_PTX_SYM_REGVEC : PL_PTX_SYM_REG, at);
     if (sym == NULL)
         return false;
     sym->type = (uint8_t)type;
@@ -105,7 +110,8 @@ struct init {
     PL_VEC(struct pl_ptx_reloc) relocs;
 };
 
-static bool fail_init(struct pl_ptx_parser *p, const struct init *in, const char *at, const char *what)
+static bool fail_init(struct pl_ptx_parser *p, const struct init *in, const char *at,
+                      const char *what)
 {
     pl_d_ptx_initialiser(&p->diags, pl_ptx_at(p, at), in->name, what);
     return false;
@@ -147,7 +153,8 @@ static bool read_address(struct pl_ptx_parser *p, struct init *in, uint64_t mask
         pl_d_ptx_undefined(&p->diags, pl_ptx_at(p, at), p->names.data[name].text);
         return false;
     }
-    struct pl_ptx_reloc r = {.offset_bytes = in->at, .is_generic = is_generic, .n_bytes = (uint8_t)in->elem_bytes};
+    struct pl_ptx_reloc r = {
+        .offset_bytes = in->at, .is_generic = is_generic, .n_bytes = (uint8_t)in->elem_bytes};
     if (sym->kind == PL_PTX_SYM_VAR)
         r.var = sym->index + 1;
     else
@@ -207,7 +214,8 @@ static bool read_scalar(struct pl_ptx_parser *p, struct init *in)
 }
 
 /* Braces fill dimension by dimension: what an inner pair leaves out is zero. sizes: bytes of one element of each dimension. */
-static bool read_braces(struct pl_ptx_parser *p, struct init *in, const uint64_t *sizes, uint32_t n_dims, uint32_t dim)
+static bool read_braces(struct pl_ptx_parser *p, struct init *in, const uint64_t *sizes,
+                        uint32_t n_dims, uint32_t dim)
 {
     const char *at = p->s;
     if (dim >= n_dims)
@@ -308,7 +316,8 @@ static bool read_decl(struct pl_ptx_parser *p, struct decl *d)
 }
 
 /* "[4][8]": bytes of one element of each dimension in sizes, the count of the first in *n_first (0: open). */
-static bool read_dims(struct pl_ptx_parser *p, uint32_t elem_bytes, uint64_t *sizes, uint32_t *n_dims, uint64_t *n_first)
+static bool read_dims(struct pl_ptx_parser *p, uint32_t elem_bytes, uint64_t *sizes,
+                      uint32_t *n_dims, uint64_t *n_first)
 {
     uint64_t counts[MAX_DIMS] = {0};
     uint32_t n = 0;
@@ -345,7 +354,8 @@ static bool read_dims(struct pl_ptx_parser *p, uint32_t elem_bytes, uint64_t *si
     return true;
 }
 
-static bool read_initialiser(struct pl_ptx_parser *p, struct pl_ptx_var *v, const uint64_t *sizes, uint32_t n_dims, uint32_t n_vector)
+static bool read_initialiser(struct pl_ptx_parser *p, struct pl_ptx_var *v, const uint64_t *sizes,
+                             uint32_t n_dims, uint32_t n_vector)
 {
     struct init in = {.n_bytes = v->n_bytes, .type = (enum pl_ptx_type)v->type, .name = v->name};
     in.elem_bytes = bytes_of(in.type);
@@ -369,7 +379,8 @@ static bool read_initialiser(struct pl_ptx_parser *p, struct pl_ptx_var *v, cons
 }
 
 /* The variable of a module-scope name that may be declared first and defined later. */
-static bool find_declared(struct pl_ptx_parser *p, uint32_t name, const struct decl *d, uint32_t *index)
+static bool find_declared(struct pl_ptx_parser *p, uint32_t name, const struct decl *d,
+                          uint32_t *index)
 {
     const struct pl_ptx_name *n = &p->names.data[name];
     if (p->depth != 0 || n->sym == 0)
@@ -378,13 +389,15 @@ static bool find_declared(struct pl_ptx_parser *p, uint32_t name, const struct d
     if (sym->kind != PL_PTX_SYM_VAR)
         return false;
     const struct pl_ptx_var *v = &p->m->vars.data[sym->index];
-    if (v->space != d->space || v->type != d->type || (!v->is_extern && !d->linkage.is_extern && !v->is_weak))
+    if (v->space != d->space || v->type != d->type ||
+        (!v->is_extern && !d->linkage.is_extern && !v->is_weak))
         return false;
     *index = sym->index;
     return true;
 }
 
-static struct pl_ptx_var *new_var(struct pl_ptx_parser *p, const struct decl *d, uint32_t name, const char *at, uint32_t *index)
+static struct pl_ptx_var *new_var(struct pl_ptx_parser *p, const struct decl *d, uint32_t name,
+                                  const char *at, uint32_t *index)
 {
     struct pl_ptx_var *v;
     if (find_declared(p, name, d, index)) {
@@ -452,7 +465,8 @@ static bool read_one_var(struct pl_ptx_parser *p, const struct decl *d)
     return true;
 }
 
-bool pl_ptx_read_var(struct pl_ptx_parser *p, enum pl_ptx_space space, struct pl_ptx_linkage linkage)
+bool pl_ptx_read_var(struct pl_ptx_parser *p, enum pl_ptx_space space,
+                     struct pl_ptx_linkage linkage)
 {
     struct decl d = {.space = space, .linkage = linkage};
     if (*p->s == '[') { /* .const[2]: the banks of old */
@@ -533,7 +547,8 @@ static bool place_param(struct pl_ptx_parser *p, uint32_t index, uint64_t *at)
     return true;
 }
 
-bool pl_ptx_read_params(struct pl_ptx_parser *p, bool is_return, uint32_t *n, const uint32_t **params)
+bool pl_ptx_read_params(struct pl_ptx_parser *p, bool is_return, uint32_t *n,
+                        const uint32_t **params)
 {
     PL_VEC(uint32_t) list = {0};
     uint64_t at = 0;

@@ -58,7 +58,8 @@ static bool read_primary(struct pl_ptx_parser *p, struct pl_ptx_const *out)
         return pl_ptx_fail_syntax(p, "a constant");
     if (!pl_ptx_read_number(p, &n))
         return false;
-    *out = (struct pl_ptx_const){n.is_float, n.float_bytes, n.is_unsigned || (!n.is_float && n.bits > INT64_MAX), n.bits};
+    *out = (struct pl_ptx_const){n.is_float, n.float_bytes,
+                                 n.is_unsigned || (!n.is_float && n.bits > INT64_MAX), n.bits};
     return true;
 }
 
@@ -96,8 +97,9 @@ struct op {
 };
 
 /* Binary operators, tightest first in the text match (two characters before one). */
-static const struct op ops[] = {{"<<", 7}, {">>", 7}, {"<=", 6}, {">=", 6}, {"==", 5}, {"!=", 5}, {"&&", 1}, {"||", 0}, {"*", 9},
-                                {"/", 9},  {"%", 9},  {"+", 8},  {"-", 8},  {"<", 6},  {">", 6},  {"&", 4},  {"^", 3},  {"|", 2}};
+static const struct op ops[] = {{"<<", 7}, {">>", 7}, {"<=", 6}, {">=", 6}, {"==", 5}, {"!=", 5},
+                                {"&&", 1}, {"||", 0}, {"*", 9},  {"/", 9},  {"%", 9},  {"+", 8},
+                                {"-", 8},  {"<", 6},  {">", 6},  {"&", 4},  {"^", 3},  {"|", 2}};
 
 static const struct op *find_op(const char *s)
 {
@@ -107,17 +109,21 @@ static const struct op *find_op(const char *s)
     return NULL;
 }
 
-static bool apply_float(struct pl_ptx_parser *p, const char *at, const struct op *op, struct pl_ptx_const *a,
-                        const struct pl_ptx_const *b)
+static bool apply_float(struct pl_ptx_parser *p, const char *at, const struct op *op,
+                        struct pl_ptx_const *a, const struct pl_ptx_const *b)
 {
     double x = as_double(a), y = as_double(b);
     if (op->level < 8 || op->text[0] == '%')
         return fail_const(p, at, "floats take + - * / only");
-    set_double(a, op->text[0] == '+' ? x + y : op->text[0] == '-' ? x - y : op->text[0] == '*' ? x * y : x / y);
+    set_double(a, op->text[0] == '+'   ? x + y
+                  : op->text[0] == '-' ? x - y
+                  : op->text[0] == '*' ? x * y
+                                       : x / y);
     return true;
 }
 
-static uint64_t compare(const struct op *op, const struct pl_ptx_const *a, const struct pl_ptx_const *b, bool is_unsigned)
+static uint64_t compare(const struct op *op, const struct pl_ptx_const *a,
+                        const struct pl_ptx_const *b, bool is_unsigned)
 {
     bool lt = is_unsigned ? a->bits < b->bits : (int64_t)a->bits < (int64_t)b->bits;
     bool eq = a->bits == b->bits;
@@ -143,7 +149,8 @@ static uint64_t shift_right(uint64_t a, uint64_t n, bool is_unsigned)
     return a >> n | fill;
 }
 
-static bool apply(struct pl_ptx_parser *p, const char *at, const struct op *op, struct pl_ptx_const *a, const struct pl_ptx_const *b)
+static bool apply(struct pl_ptx_parser *p, const char *at, const struct op *op,
+                  struct pl_ptx_const *a, const struct pl_ptx_const *b)
 {
     if (a->is_float || b->is_float)
         return apply_float(p, at, op, a, b);

@@ -20,7 +20,7 @@ struct target {
 };
 
 static const struct target targets[] = {
-#define PLAIN(sm, ptx) {sm, ptx, 0, 0},
+#define PLAIN(sm, ptx)          {sm, ptx, 0, 0},
 #define TARGET(sm, suffix, ptx) {sm, ptx, 1 << PL_PTX_TARGET_##sm##suffix, #suffix[0] | 0x20},
 #define ONSET(id, targets)
 #include "jit/ptx/target.def"
@@ -60,12 +60,16 @@ static const struct mod_gate {
     uint8_t cat, mod;
     struct pl_ptx_gate gate;
 } mod_gates[] = {
-#define PL_PTX_ANY ANY_FORM
+#define PL_PTX_ANY                  ANY_FORM
 #define PL_PTX_MOD_SCALE_VEC_ABSENT 0
-#define ON(sm, set) sm, ON_##set
-#define GATE_OF(ptx, sm, targets, ...) {ptx, sm, targets}
+#define ON(sm, set)                 sm, ON_##set
+#define GATE_OF(ptx, sm, targets, ...)                                                             \
+    {                                                                                              \
+        ptx, sm, targets                                                                           \
+    }
 #define GATE_ARGS(...) GATE_OF(__VA_ARGS__, 0, 0)
-#define GATE(form, cat, mod, ptx, sm) {PL_PTX_##form, PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##mod, GATE_ARGS(ptx, sm)},
+#define GATE(form, cat, mod, ptx, sm)                                                              \
+    {PL_PTX_##form, PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##mod, GATE_ARGS(ptx, sm)},
 #include "jit/ptx/gate.def"
 #undef PL_PTX_ANY
 #undef PL_PTX_MOD_SCALE_VEC_ABSENT
@@ -106,7 +110,8 @@ static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
             tighten(g, (struct pl_ptx_gate){63, 70, 0});
         break;
     case PL_PTX_multimem_ld_reduce_acc:
-        if (ins->types[0] >= PL_PTX_TYPE_E4M3 && ins->types[0] != PL_PTX_TYPE_F16X2 && ins->types[0] != PL_PTX_TYPE_BF16X2)
+        if (ins->types[0] >= PL_PTX_TYPE_E4M3 && ins->types[0] != PL_PTX_TYPE_F16X2 &&
+            ins->types[0] != PL_PTX_TYPE_BF16X2)
             tighten(g, (struct pl_ptx_gate){86, 100, ON_FAM_100_120});
         break;
     case PL_PTX_wgmma_s32_i8_ss:
@@ -122,7 +127,8 @@ bool pl_ptx_has_operand_gate(enum pl_ptx_form form)
     return form == PL_PTX_mbarrier_arrive || form == PL_PTX_tensormap_replace_enum;
 }
 
-static void gate_operands(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool, struct pl_ptx_gate *g)
+static void gate_operands(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool,
+                          struct pl_ptx_gate *g)
 {
     const struct pl_ptx_operand *ops = &pool[ins->operands];
     if (ins->form == PL_PTX_mbarrier_arrive) {
@@ -139,7 +145,8 @@ static void gate_operands(const struct pl_ptx_ins *ins, const struct pl_ptx_oper
     }
 }
 
-struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool)
+struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins,
+                                      const struct pl_ptx_operand *pool)
 {
     struct pl_ptx_gate g = pl_ptx_infos[ins->form].gate;
     for (size_t i = 0; i < sizeof mod_gates / sizeof mod_gates[0]; i++) {
@@ -173,7 +180,8 @@ bool pl_ptx_gate_join(struct pl_ptx_gate *a, struct pl_ptx_gate b)
     if (b.sm > g.sm)
         g.sm = b.sm;
     if (a->targets != 0 || b.targets != 0) {
-        g.targets = (uint16_t)((a->targets != 0 ? a->targets : UINT16_MAX) & (b.targets != 0 ? b.targets : UINT16_MAX));
+        g.targets = (uint16_t)((a->targets != 0 ? a->targets : UINT16_MAX) &
+                               (b.targets != 0 ? b.targets : UINT16_MAX));
         g.targets &= targets_from(g.sm);
         if (g.targets == 0)
             return false;

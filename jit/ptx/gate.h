@@ -26,7 +26,8 @@ uint16_t pl_ptx_target_bit(uint16_t sm, char suffix);
 uint16_t pl_ptx_target_version(uint16_t sm, char suffix);
 
 /* What one instruction needs: its row, and what its modifiers, types and operands add (pool: where its operands lie). */
-struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool);
+struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins,
+                                      const struct pl_ptx_operand *pool);
 
 /* Do operands change the gate of this form? */
 bool pl_ptx_has_operand_gate(enum pl_ptx_form form);

@@ -31,7 +31,10 @@ static uint32_t hash_bytes(const char *s, size_t n_bytes)
     return h ^ h >> 13;
 }
 
-static bool is_same(struct span a, struct span b) { return a.n_bytes == b.n_bytes && memcmp(a.s, b.s, a.n_bytes) == 0; }
+static bool is_same(struct span a, struct span b)
+{
+    return a.n_bytes == b.n_bytes && memcmp(a.s, b.s, a.n_bytes) == 0;
+}
 
 static struct span opcode_of(enum pl_ptx_form form)
 {
@@ -41,7 +44,8 @@ static struct span opcode_of(enum pl_ptx_form form)
 
 /* ---- the two indices: opcodes to their first row, token texts to their meanings ---- */
 
-static void add_token(struct pl_ptx_parser *p, uint32_t i, const char *text, uint8_t mod, uint8_t type)
+static void add_token(struct pl_ptx_parser *p, uint32_t i, const char *text, uint8_t mod,
+                      uint8_t type)
 {
     struct span s = {text, strlen(text)};
     p->tokens[i] = (struct pl_ptx_token){text, (uint16_t)s.n_bytes, 0, mod, type};
@@ -110,9 +114,9 @@ struct match {
     struct span tokens[MAX_TOKENS]; /* of the text, after the opcode */
     uint32_t n_tokens;
     struct pl_ptx_ins ins;
-    const char *fixed; /* what is left of the row's mnemonic, at a '.' or the end */
+    const char *fixed;     /* what is left of the row's mnemonic, at a '.' or the end */
     bool is_refused_whole; /* the row takes any modifiers */
-    uint32_t n_seen;   /* tokens taken before the row failed */
+    uint32_t n_seen;       /* tokens taken before the row failed */
     const char *missing;
 };
 
@@ -149,11 +153,13 @@ static bool takes_fixed(struct match *m, struct span fixed, struct span token)
     return v >= 8 && v <= 256 && v % 8 == 0 && token.s[n_before] != '0';
 }
 
-static bool takes_modifier(struct match *m, const struct pl_ptx_row *row, const struct pl_ptx_token *t)
+static bool takes_modifier(struct match *m, const struct pl_ptx_row *row,
+                           const struct pl_ptx_token *t)
 {
     for (int v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++)
         for (const struct pl_ptx_token *meaning = t;;) {
-            if (meaning->mod != 0 && pl_ptx_view_has(row->views[v], (enum pl_ptx_mod)meaning->mod) &&
+            if (meaning->mod != 0 &&
+                pl_ptx_view_has(row->views[v], (enum pl_ptx_mod)meaning->mod) &&
                 m->ins.mods[pl_ptx_mods[meaning->mod].cat] == 0) {
                 m->ins.mods[pl_ptx_mods[meaning->mod].cat] = meaning->mod;
                 return true;
@@ -170,7 +176,8 @@ static bool takes_type(struct match *m, const struct pl_ptx_row *row, const stru
     while (t->type == 0 && t->next != 0)
         t = &m->p->tokens[t->next - 1];
     unsigned slot = m->ins.n_types;
-    if (t->type == 0 || slot >= PL_PTX_MAX_TYPES || (pl_ptx_tsets[row->types[slot]] >> t->type & 1) == 0)
+    if (t->type == 0 || slot >= PL_PTX_MAX_TYPES ||
+        (pl_ptx_tsets[row->types[slot]] >> t->type & 1) == 0)
         return false;
     m->ins.types[m->ins.n_types++] = t->type;
     return true;
@@ -208,7 +215,8 @@ static bool takes_row(struct match *m, enum pl_ptx_form form)
             continue;
         }
         const struct pl_ptx_token *t = find_token(m->p, token);
-        if (m->is_refused_whole || (t != NULL && (takes_modifier(m, row, t) || takes_type(m, row, t))))
+        if (m->is_refused_whole ||
+            (t != NULL && (takes_modifier(m, row, t) || takes_type(m, row, t))))
             continue;
         return false;
     }
@@ -299,7 +307,10 @@ static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct 
     case 'S': spec->want = PL_PTX_WANT_SRC; break;
     case 'w': spec->want = PL_PTX_WANT_DVEC; break;
     case 'v': spec->want = PL_PTX_WANT_SVEC; break;
-    case 'c': spec->want = PL_PTX_WANT_TENSOR; spec->n = (uint16_t)coordinates(ins); return true;
+    case 'c':
+        spec->want = PL_PTX_WANT_TENSOR;
+        spec->n = (uint16_t)coordinates(ins);
+        return true;
     case 't':
         spec->want = PL_PTX_WANT_OFFSETS;
         spec->n = (uint16_t)im2col_offsets(ins);
@@ -351,7 +362,8 @@ static bool is_category_present(const struct pl_ptx_ins *ins, struct span name)
 }
 
 /* One operand of a pattern, "L2HINT?s:b64" or "d:b32_|q?". False: not there under these modifiers. */
-static bool resolve_operand(const struct pl_ptx_ins *ins, struct span item, struct pl_ptx_spec *spec)
+static bool resolve_operand(const struct pl_ptx_ins *ins, struct span item,
+                            struct pl_ptx_spec *spec)
 {
     *spec = (struct pl_ptx_spec){0};
     const char *mark = memchr(item.s, '?', item.n_bytes);
@@ -443,7 +455,8 @@ static const char *find_conflict(const struct pl_ptx_ins *ins)
     if (ins->mods[PL_PTX_CAT_MMIO] != 0 && ins->mods[PL_PTX_CAT_SEM] == 0)
         return "mmio";
     if (ins->mods[PL_PTX_CAT_VEC] != 0 && (info->flags & (PL_PTX_F_MEM_R | PL_PTX_F_MEM_W)) &&
-        pl_ptx_types[ins->types[0]].bits * vector_length(ins) > (ins->form == PL_PTX_st_async ? 128 : 256))
+        pl_ptx_types[ins->types[0]].bits * vector_length(ins) >
+            (ins->form == PL_PTX_st_async ? 128 : 256))
         return pl_ptx_mods[ins->mods[PL_PTX_CAT_VEC]].text;
     return find_mma_conflict(ins);
 }
@@ -484,7 +497,8 @@ static bool add_shape(struct pl_ptx_parser *p, struct match *m, struct span text
 }
 
 /* All rows of the opcode that take the text become shapes of *mn. */
-static bool match_text(struct pl_ptx_parser *p, struct span text, const char *at, struct pl_ptx_mnemonic *mn)
+static bool match_text(struct pl_ptx_parser *p, struct span text, const char *at,
+                       struct pl_ptx_mnemonic *mn)
 {
     struct match m = {.p = p};
     struct span op = {text.s, 0};
@@ -499,7 +513,8 @@ static bool match_text(struct pl_ptx_parser *p, struct span text, const char *at
     uint32_t n_best = 0;
     const char *missing = NULL, *conflict = NULL;
     mn->first_shape = p->shapes.n;
-    for (uint32_t form = first; form < PL_PTX_COUNT && is_same(opcode_of((enum pl_ptx_form)form), op); form++) {
+    for (uint32_t form = first;
+         form < PL_PTX_COUNT && is_same(opcode_of((enum pl_ptx_form)form), op); form++) {
         bool is_taken = takes_row(&m, (enum pl_ptx_form)form);
         if (m.is_refused_whole && mn->n_shapes != 0)
             continue;
@@ -517,9 +532,11 @@ static bool match_text(struct pl_ptx_parser *p, struct span text, const char *at
     if (conflict != NULL)
         pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown, conflict);
     else if (n_best < m.n_tokens)
-        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown, pl_ptx_excerpt(p, m.tokens[n_best].s, m.tokens[n_best].n_bytes));
+        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown,
+                          pl_ptx_excerpt(p, m.tokens[n_best].s, m.tokens[n_best].n_bytes));
     else
-        pl_d_ptx_incomplete(&p->diags, pl_ptx_at(p, at), shown, missing != NULL ? missing : "a modifier");
+        pl_d_ptx_incomplete(&p->diags, pl_ptx_at(p, at), shown,
+                            missing != NULL ? missing : "a modifier");
     return false;
 }
 
@@ -547,7 +564,8 @@ static bool read_text(struct pl_ptx_parser *p, struct span *out)
 {
     const char *s = p->s;
     for (;;) {
-        while (pl_ptx_chars[(unsigned char)*s] & PL_PTX_C_NAME || *s == '.' || (s[0] == ':' && s[1] == ':'))
+        while (pl_ptx_chars[(unsigned char)*s] & PL_PTX_C_NAME || *s == '.' ||
+               (s[0] == ':' && s[1] == ':'))
             s += *s == ':' ? 2 : 1;
         const char *gap = s;
         while (pl_ptx_chars[(unsigned char)*gap] == PL_PTX_C_SPACE && *gap != '\n')
@@ -560,11 +578,12 @@ static bool read_text(struct pl_ptx_parser *p, struct span *out)
         size_t n = 0;
         const char *c = p->s;
         for (; n < MAX_MNEMONIC; c++) {
-            bool is_part = pl_ptx_chars[(unsigned char)*c] & PL_PTX_C_NAME || *c == '.' || (c[0] == ':' && c[1] == ':') ||
-                           (*c == ':' && c[-1] == ':');
+            bool is_part = pl_ptx_chars[(unsigned char)*c] & PL_PTX_C_NAME || *c == '.' ||
+                           (c[0] == ':' && c[1] == ':') || (*c == ':' && c[-1] == ':');
             if (is_part)
                 joined[n++] = *c;
-            else if (pl_ptx_chars[(unsigned char)*c] != PL_PTX_C_SPACE || *c == '\n' || c[strspn(c, " \t")] != '.')
+            else if (pl_ptx_chars[(unsigned char)*c] != PL_PTX_C_SPACE || *c == '\n' ||
+                     c[strspn(c, " \t")] != '.')
                 break;
         }
         p->s = c;

@@ -51,7 +51,8 @@ static bool read_offset(struct pl_ptx_parser *p, int64_t *offset)
     return pl_ptx_read_int(p, offset);
 }
 
-static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, uint32_t name, struct pl_ptx_operand *op)
+static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, uint32_t name,
+                       struct pl_ptx_operand *op)
 {
     switch ((enum pl_ptx_sym_kind)sym->kind) {
     case PL_PTX_SYM_REG:
@@ -66,7 +67,8 @@ static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, ui
             op->reg = first + (uint32_t)element + 1;
             return true;
         }
-        *op = (struct pl_ptx_operand){.kind = PL_PTX_OP_VECTOR, .n = (uint16_t)n, .first = p->m->pool.n};
+        *op = (struct pl_ptx_operand){
+            .kind = PL_PTX_OP_VECTOR, .n = (uint16_t)n, .first = p->m->pool.n};
         for (uint32_t i = 0; i < n; i++)
             if (!push(p, &(struct pl_ptx_operand){.kind = PL_PTX_OP_REG, .reg = first + i + 1}))
                 return false;
@@ -163,7 +165,8 @@ static bool read_constant(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
     struct pl_ptx_const c;
     if (!pl_ptx_read_const(p, &c))
         return false;
-    *op = (struct pl_ptx_operand){.kind = PL_PTX_OP_IMM, .is_float = c.is_float, .sub = c.float_bytes, .imm = c.bits};
+    *op = (struct pl_ptx_operand){
+        .kind = PL_PTX_OP_IMM, .is_float = c.is_float, .sub = c.float_bytes, .imm = c.bits};
     return true;
 }
 
@@ -229,7 +232,8 @@ static bool read_bracket(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
         *op = items[0];
         return true;
     }
-    *op = (struct pl_ptx_operand){.kind = PL_PTX_OP_TENSOR, .first = p->m->pool.n, .n = (uint16_t)n};
+    *op =
+        (struct pl_ptx_operand){.kind = PL_PTX_OP_TENSOR, .first = p->m->pool.n, .n = (uint16_t)n};
     for (uint32_t i = 0; i < n; i++)
         if (!push(p, &items[i]))
             return false;
@@ -308,7 +312,8 @@ static bool register_fits(enum pl_ptx_type reg, enum pl_ptx_type want, bool is_w
 
 enum fit { FITS, WRONG_KIND, WRONG_TYPE };
 
-static enum fit register_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit register_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                             const struct pl_ptx_spec *spec)
 {
     enum pl_ptx_type reg = (enum pl_ptx_type)p->func->regs.data[op->reg - 1].type;
     if (op->is_negated)
@@ -328,14 +333,16 @@ static enum fit constant_fit(const struct pl_ptx_operand *op, const struct pl_pt
 
 static enum fit special_fit(const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
 {
-    unsigned bits = pl_ptx_types[pl_ptx_sregs[op->sreg].type].bits, want = pl_ptx_types[spec->type].bits;
+    unsigned bits = pl_ptx_types[pl_ptx_sregs[op->sreg].type].bits,
+             want = pl_ptx_types[spec->type].bits;
     bool is_int = pl_ptx_types[spec->type].class != PL_PTX_CLASS_FLOAT;
     bool is_short_gridid = op->sreg == PL_PTX_SREG_gridid && want == 32;
     return is_int && (bits == want || is_short_gridid) ? FITS : WRONG_TYPE;
 }
 
 /* A source: register, constant, special register; an address only where the pattern says so. */
-static enum fit source_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit source_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                           const struct pl_ptx_spec *spec)
 {
     switch (op->kind) {
     case PL_PTX_OP_REG: return register_fit(p, op, spec);
@@ -346,13 +353,15 @@ static enum fit source_fit(const struct pl_ptx_parser *p, const struct pl_ptx_op
         const struct pl_ptx_type_info *t = &pl_ptx_types[spec->type];
         if (spec->want != PL_PTX_WANT_ANYSRC)
             return WRONG_KIND;
-        return (t->bits == 32 || t->bits == 64) && t->class != PL_PTX_CLASS_FLOAT ? FITS : WRONG_TYPE;
+        return (t->bits == 32 || t->bits == 64) && t->class != PL_PTX_CLASS_FLOAT ? FITS
+                                                                                  : WRONG_TYPE;
     }
     }
     return WRONG_KIND;
 }
 
-static enum fit predicate_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, bool is_dest)
+static enum fit predicate_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                              bool is_dest)
 {
     if (op->kind == PL_PTX_OP_IMM)
         return is_dest || op->is_float ? WRONG_KIND : FITS;
@@ -363,12 +372,15 @@ static enum fit predicate_fit(const struct pl_ptx_parser *p, const struct pl_ptx
     return p->func->regs.data[op->reg - 1].type == PL_PTX_TYPE_PRED ? FITS : WRONG_TYPE;
 }
 
-static enum fit vector_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit vector_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                           const struct pl_ptx_spec *spec)
 {
     if (op->kind != PL_PTX_OP_VECTOR || op->n != spec->n)
         return WRONG_KIND;
     struct pl_ptx_spec element = *spec;
-    element.want = spec->want == PL_PTX_WANT_SVEC || spec->want == PL_PTX_WANT_SELECT ? PL_PTX_WANT_SRC : PL_PTX_WANT_REG;
+    element.want = spec->want == PL_PTX_WANT_SVEC || spec->want == PL_PTX_WANT_SELECT
+                       ? PL_PTX_WANT_SRC
+                       : PL_PTX_WANT_REG;
     for (uint32_t i = 0; i < op->n; i++) {
         const struct pl_ptx_operand *e = &p->m->pool.data[op->first + i];
         if (e->kind == PL_PTX_OP_SINK && spec->want == PL_PTX_WANT_DVEC)
@@ -381,7 +393,8 @@ static enum fit vector_fit(const struct pl_ptx_parser *p, const struct pl_ptx_op
 }
 
 /* mov.b64 d, {a, b}: elements of equal size that fill the type together. */
-static enum fit pack_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit pack_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                         const struct pl_ptx_spec *spec)
 {
     bool is_dest = spec->want == PL_PTX_WANT_UNPACK;
     unsigned bits = pl_ptx_types[spec->type].bits;
@@ -401,11 +414,14 @@ static enum fit pack_fit(const struct pl_ptx_parser *p, const struct pl_ptx_oper
     return FITS;
 }
 
-static enum fit tensor_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit tensor_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                           const struct pl_ptx_spec *spec)
 {
-    if (op->kind != PL_PTX_OP_TENSOR || op->n != 2 || p->m->pool.data[op->first].kind != PL_PTX_OP_ADDR)
+    if (op->kind != PL_PTX_OP_TENSOR || op->n != 2 ||
+        p->m->pool.data[op->first].kind != PL_PTX_OP_ADDR)
         return WRONG_KIND;
-    struct pl_ptx_spec coordinates = {.want = PL_PTX_WANT_SVEC, .type = PL_PTX_TYPE_S32, .n = spec->n};
+    struct pl_ptx_spec coordinates = {
+        .want = PL_PTX_WANT_SVEC, .type = PL_PTX_TYPE_S32, .n = spec->n};
     return vector_fit(p, &p->m->pool.data[op->first + 1], &coordinates);
 }
 
@@ -419,7 +435,8 @@ static enum fit address_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
     return register_fits(reg, PL_PTX_TYPE_NONE, false) ? FITS : WRONG_TYPE;
 }
 
-static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                            const struct pl_ptx_spec *spec)
 {
     struct pl_ptx_spec typed = *spec;
     switch ((enum pl_ptx_want)spec->want) {
@@ -446,9 +463,7 @@ static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
         typed.type = PL_PTX_TYPE_U16;
         typed.n = 2;
         return vector_fit(p, op, &typed);
-    case PL_PTX_WANT_LANES:
-        typed.type = PL_PTX_TYPE_B32;
-        return vector_fit(p, op, &typed);
+    case PL_PTX_WANT_LANES: typed.type = PL_PTX_TYPE_B32; return vector_fit(p, op, &typed);
     case PL_PTX_WANT_UNPACK:
     case PL_PTX_WANT_PACK: return pack_fit(p, op, spec);
     case PL_PTX_WANT_TENSOR: return tensor_fit(p, op, spec);
@@ -464,7 +479,8 @@ static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
     return WRONG_KIND;
 }
 
-static enum fit pair_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static enum fit pair_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                         const struct pl_ptx_spec *spec)
 {
     if (spec->pair == 0 || op->kind != PL_PTX_OP_PAIR)
         return spec->pair == 2 ? WRONG_KIND : operand_fit(p, op, spec);
@@ -517,7 +533,8 @@ static bool fits_shape(struct reader *r, const struct pl_ptx_shape *shape, struc
 }
 
 /* For the assertion that rows do not overlap: no shape but the chosen one fits. */
-static bool is_only_fit(struct reader *r, const struct pl_ptx_shape *shapes, uint32_t n, const struct pl_ptx_shape *chosen)
+static bool is_only_fit(struct reader *r, const struct pl_ptx_shape *shapes, uint32_t n,
+                        const struct pl_ptx_shape *chosen)
 {
     struct reader other = *r;
     struct misfit misfit;
@@ -578,7 +595,8 @@ static const char *type_of(const struct pl_ptx_parser *p, const struct pl_ptx_op
     return "b64";
 }
 
-static bool fail_misfit(struct reader *r, const struct pl_ptx_mnemonic *mn, const struct misfit *misfit, const char *at)
+static bool fail_misfit(struct reader *r, const struct pl_ptx_mnemonic *mn,
+                        const struct misfit *misfit, const char *at)
 {
     struct pl_ptx_parser *p = r->p;
     for (uint32_t i = 0; i < r->n; i++)
@@ -589,10 +607,12 @@ static bool fail_misfit(struct reader *r, const struct pl_ptx_mnemonic *mn, cons
     const char *text = pl_ptx_excerpt(p, mn->text, mn->n_bytes);
     int number = (int)misfit->operand + 1;
     if (misfit->fit == WRONG_TYPE && misfit->operand < r->n) {
-        const char *wanted = misfit->spec.type != 0 ? pl_ptx_types[misfit->spec.type].text : "an address";
+        const char *wanted =
+            misfit->spec.type != 0 ? pl_ptx_types[misfit->spec.type].text : "an address";
         if (misfit->spec.want == PL_PTX_WANT_DPRED || misfit->spec.want == PL_PTX_WANT_SPRED)
             wanted = "pred";
-        pl_d_ptx_operand_type(&p->diags, pl_ptx_at(p, at), text, number, type_of(p, &r->ops[misfit->operand]), wanted);
+        pl_d_ptx_operand_type(&p->diags, pl_ptx_at(p, at), text, number,
+                              type_of(p, &r->ops[misfit->operand]), wanted);
     } else {
         pl_d_ptx_operands(&p->diags, pl_ptx_at(p, at), text, number, describe(p, &misfit->spec));
     }
@@ -614,7 +634,8 @@ static void finish_constant(struct pl_ptx_operand *op, enum pl_ptx_type type)
     }
 }
 
-static void finish_operand(struct pl_ptx_parser *p, struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
+static void finish_operand(struct pl_ptx_parser *p, struct pl_ptx_operand *op,
+                           const struct pl_ptx_spec *spec)
 {
     if (op->kind == PL_PTX_OP_VECTOR)
         for (uint32_t i = 0; i < op->n; i++)
@@ -622,7 +643,8 @@ static void finish_operand(struct pl_ptx_parser *p, struct pl_ptx_operand *op, c
     finish_constant(op, (enum pl_ptx_type)spec->type);
 }
 
-static bool note_label(struct pl_ptx_parser *p, struct pl_ptx_operand *op, uint32_t pool_index, const char *at)
+static bool note_label(struct pl_ptx_parser *p, struct pl_ptx_operand *op, uint32_t pool_index,
+                       const char *at)
 {
     struct pl_ptx_fixup *f = pl_vec_push(p->arena, &p->fixups);
     if (f == NULL)
@@ -633,7 +655,8 @@ static bool note_label(struct pl_ptx_parser *p, struct pl_ptx_operand *op, uint3
 }
 
 /* The operands of the chosen shape go to the pool, in a row. */
-static bool store_operands(struct reader *r, const struct pl_ptx_shape *shape, struct pl_ptx_ins *ins)
+static bool store_operands(struct reader *r, const struct pl_ptx_shape *shape,
+                           struct pl_ptx_ins *ins)
 {
     struct pl_ptx_parser *p = r->p;
     if (shape->text != 0) {
@@ -658,8 +681,8 @@ static bool store_operands(struct reader *r, const struct pl_ptx_shape *shape, s
 
 /* ---- calls ---- */
 
-static bool check_list(struct pl_ptx_parser *p, const struct pl_ptx_func *f, const char *what, uint32_t wanted, uint32_t seen,
-                       const char *at)
+static bool check_list(struct pl_ptx_parser *p, const struct pl_ptx_func *f, const char *what,
+                       uint32_t wanted, uint32_t seen, const char *at)
 {
     if (wanted == seen)
         return true;
@@ -701,7 +724,8 @@ static bool read_call(struct reader *r, const char *at)
     if (ops[1].kind != PL_PTX_OP_FUNC)
         return true;
     const struct pl_ptx_func *f = &p->m->funcs.data[ops[1].first];
-    bool is_variadic = f->n_params > 0 && !f->has_reg_params && p->m->vars.data[f->params[f->n_params - 1]].n_bytes == 0;
+    bool is_variadic = f->n_params > 0 && !f->has_reg_params &&
+                       p->m->vars.data[f->params[f->n_params - 1]].n_bytes == 0;
     return check_list(p, f, "returned values", f->n_returns, ops[0].n, at) &&
            (is_variadic || check_list(p, f, "arguments", f->n_params, ops[2].n, at));
 }
@@ -715,7 +739,8 @@ static bool read_list(struct reader *r, const struct pl_ptx_mnemonic *mn)
         return true;
     do {
         if (r->n == PL_PTX_MAX_OPERANDS) {
-            pl_d_ptx_operands(&p->diags, pl_ptx_at(p, p->s), pl_ptx_excerpt(p, mn->text, mn->n_bytes), PL_PTX_MAX_OPERANDS + 1,
+            pl_d_ptx_operands(&p->diags, pl_ptx_at(p, p->s),
+                              pl_ptx_excerpt(p, mn->text, mn->n_bytes), PL_PTX_MAX_OPERANDS + 1,
                               "no more operands");
             return false;
         }
@@ -728,7 +753,8 @@ static bool read_list(struct reader *r, const struct pl_ptx_mnemonic *mn)
     return true;
 }
 
-bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic *mn, struct pl_ptx_ins *ins, const char *at)
+bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic *mn,
+                          struct pl_ptx_ins *ins, const char *at)
 {
     struct reader r;
     r.p = p;
@@ -748,7 +774,8 @@ bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic 
             if (fits_shape(&r, &shapes[i], &misfit))
                 chosen = &shapes[i];
             else if (i == 0 || misfit.operand > worst.operand ||
-                     (misfit.operand == worst.operand && worst.fit == WRONG_KIND && misfit.fit == WRONG_TYPE))
+                     (misfit.operand == worst.operand && worst.fit == WRONG_KIND &&
+                      misfit.fit == WRONG_TYPE))
                 worst = misfit;
         }
         if (chosen == NULL)

@@ -9,7 +9,8 @@
 
 static bool read_version(struct pl_ptx_parser *p)
 {
-    static const uint8_t last_minor[] = {0, 5, 3, 2, 3, 0, 5, 8, 8, 0}; /* of each major version, 1 to 9 */
+    static const uint8_t last_minor[] = {0, 5, 3, 2, 3,
+                                         0, 5, 8, 8, 0}; /* of each major version, 1 to 9 */
     if (!pl_ptx_skip(p))
         return false;
     const char *at = p->s;
@@ -17,7 +18,8 @@ static bool read_version(struct pl_ptx_parser *p)
     size_t n = 0;
     while (pl_ptx_chars[(unsigned char)at[n]] & PL_PTX_C_NAME || at[n] == '.')
         n++;
-    bool is_ok = n == 3 && at[1] == '.' && at[0] >= '1' && at[0] <= '9' && at[2] >= '0' && at[2] <= '9';
+    bool is_ok =
+        n == 3 && at[1] == '.' && at[0] >= '1' && at[0] <= '9' && at[2] >= '0' && at[2] <= '9';
     if (is_ok) {
         major = (unsigned)(at[0] - '0');
         minor = (unsigned)(at[2] - '0');
@@ -67,8 +69,8 @@ static bool read_target_item(struct pl_ptx_parser *p)
     uint16_t needed = pl_ptx_target_version((uint16_t)sm, suffix);
     if (needed <= p->m->version)
         return true;
-    pl_d_ptx_target_version(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, at, n), needed / 10, needed % 10, p->m->version / 10,
-                            p->m->version % 10);
+    pl_d_ptx_target_version(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, at, n), needed / 10,
+                            needed % 10, p->m->version / 10, p->m->version % 10);
     return false;
 }
 
@@ -104,7 +106,8 @@ static bool read_header(struct pl_ptx_parser *p)
 
 static const char *target_name(struct pl_ptx_parser *p, unsigned sm, char suffix)
 {
-    const char *text = suffix != 0 ? pl_arena_printf(p->arena, "sm_%u%c", sm, suffix) : pl_arena_printf(p->arena, "sm_%u", sm);
+    const char *text = suffix != 0 ? pl_arena_printf(p->arena, "sm_%u%c", sm, suffix)
+                                   : pl_arena_printf(p->arena, "sm_%u", sm);
     return text != NULL ? text : "";
 }
 
@@ -136,16 +139,18 @@ static const char *wanted_targets(struct pl_ptx_parser *p, struct pl_ptx_gate ga
     return text != NULL ? text : "";
 }
 
-static bool check_gate(struct pl_ptx_parser *p, struct pl_ptx_gate gate, const char *text, const char *at)
+static bool check_gate(struct pl_ptx_parser *p, struct pl_ptx_gate gate, const char *text,
+                       const char *at)
 {
     const struct pl_ptx_module *m = p->m;
     if (pl_ptx_gate_accepts(gate, m->version, m->sm, m->suffix))
         return true;
     if (!pl_ptx_gate_accepts_target(gate, m->sm, m->suffix))
-        pl_d_ptx_form_target(&p->diags, pl_ptx_at(p, at), text, wanted_targets(p, gate), target_name(p, m->sm, m->suffix));
+        pl_d_ptx_form_target(&p->diags, pl_ptx_at(p, at), text, wanted_targets(p, gate),
+                             target_name(p, m->sm, m->suffix));
     else
-        pl_d_ptx_form_version(&p->diags, pl_ptx_at(p, at), text, gate.ptx_version / 10, gate.ptx_version % 10, m->version / 10,
-                              m->version % 10);
+        pl_d_ptx_form_version(&p->diags, pl_ptx_at(p, at), text, gate.ptx_version / 10,
+                              gate.ptx_version % 10, m->version / 10, m->version % 10);
     return false;
 }
 
@@ -168,7 +173,8 @@ static bool has_value_range(uint16_t form)
     return false;
 }
 
-static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, const struct pl_ptx_mnemonic *mn, const char *at)
+static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins,
+                         const struct pl_ptx_mnemonic *mn, const char *at)
 {
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         uint8_t mod = values[i].mod;
@@ -179,8 +185,8 @@ static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, 
         int64_t v = (int64_t)op->imm;
         if (op->kind != PL_PTX_OP_IMM || (v >= values[i].low && v <= values[i].high))
             continue;
-        pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes), values[i].operand + 1, (long long)v,
-                       values[i].low, values[i].high);
+        pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes),
+                       values[i].operand + 1, (long long)v, values[i].low, values[i].high);
         return false;
     }
     return true;
@@ -188,13 +194,16 @@ static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, 
 
 /* {byte id, thread id} of the scales of a block-scaled mma: scale_vec::1X takes any byte, 2X an even one, 4X byte 0; the
  * pair of threads for A is 0 or 1, for B 0 to 3. */
-static bool check_selectors(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins, const struct pl_ptx_mnemonic *mn, const char *at)
+static bool check_selectors(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins,
+                            const struct pl_ptx_mnemonic *mn, const char *at)
 {
-    bool has_selectors = ins->form == PL_PTX_mma_m16n8k32_mxf8f6f4 || ins->form == PL_PTX_mma_m16n8k64_mxf4 ||
+    bool has_selectors = ins->form == PL_PTX_mma_m16n8k32_mxf8f6f4 ||
+                         ins->form == PL_PTX_mma_m16n8k64_mxf4 ||
                          ins->form == PL_PTX_mma_m16n8k64_mxf4nvf4;
     for (uint32_t i = 5; has_selectors && i < ins->n_operands; i += 2) {
         uint32_t first = p->m->pool.data[ins->operands + i].first;
-        const struct pl_ptx_operand *byte = &p->m->pool.data[first], *thread = &p->m->pool.data[first + 1];
+        const struct pl_ptx_operand *byte = &p->m->pool.data[first],
+                                    *thread = &p->m->pool.data[first + 1];
         bool is_quad = ins->mods[PL_PTX_CAT_SCALE_VEC] == PL_PTX_MOD_SCALE_VEC_X4;
         unsigned step = ins->form == PL_PTX_mma_m16n8k32_mxf8f6f4 ? 1 : is_quad ? 4 : 2;
         long long last_byte = 4 - (int)step, last_thread = i == 5 ? 1 : 3;
@@ -205,8 +214,8 @@ static bool check_selectors(struct pl_ptx_parser *p, const struct pl_ptx_ins *in
             bad = thread;
         if (bad == NULL)
             continue;
-        pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes), (int)i + 1, (long long)bad->imm, 0,
-                       bad == byte ? last_byte : last_thread);
+        pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes),
+                       (int)i + 1, (long long)bad->imm, 0, bad == byte ? last_byte : last_thread);
         return false;
     }
     return true;
@@ -217,14 +226,16 @@ static bool check_specials(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins
 {
     for (uint32_t i = 0; i < ins->n_operands; i++) {
         const struct pl_ptx_operand *op = &p->m->pool.data[ins->operands + i];
-        if (op->kind == PL_PTX_OP_SREG && !check_gate(p, pl_ptx_sregs[op->sreg].gate, pl_ptx_sregs[op->sreg].text, at))
+        if (op->kind == PL_PTX_OP_SREG &&
+            !check_gate(p, pl_ptx_sregs[op->sreg].gate, pl_ptx_sregs[op->sreg].text, at))
             return false;
     }
     return true;
 }
 
-bool pl_ptx_check_gate(struct pl_ptx_parser *p, struct pl_ptx_shape *shape, const struct pl_ptx_ins *ins,
-                       const struct pl_ptx_mnemonic *mn, const char *at)
+bool pl_ptx_check_gate(struct pl_ptx_parser *p, struct pl_ptx_shape *shape,
+                       const struct pl_ptx_ins *ins, const struct pl_ptx_mnemonic *mn,
+                       const char *at)
 {
     if (!shape->is_gated || pl_ptx_has_operand_gate((enum pl_ptx_form)ins->form)) {
         struct pl_ptx_gate gate = pl_ptx_gate_of_ins(ins, p->m->pool.data);
@@ -296,7 +307,8 @@ static bool read_function_directives(struct pl_ptx_parser *p)
             is_ok = read_one(p, &f->min_nctapersm);
         else if (pl_ptx_accept_word(p, ".maxclusterrank"))
             is_ok = read_one(p, &f->max_cluster_rank);
-        else if (pl_ptx_accept_word(p, ".abi_preserve") || pl_ptx_accept_word(p, ".abi_preserve_control"))
+        else if (pl_ptx_accept_word(p, ".abi_preserve") ||
+                 pl_ptx_accept_word(p, ".abi_preserve_control"))
             is_ok = read_one(p, &(uint32_t){0});
         else if (pl_ptx_accept_word(p, ".explicitcluster"))
             f->is_explicit_cluster = true;
@@ -304,8 +316,10 @@ static bool read_function_directives(struct pl_ptx_parser *p)
             f->is_noreturn = true;
         else if (pl_ptx_accept_word(p, ".pragma"))
             is_ok = pl_ptx_read_string(p) && pl_ptx_expect(p, ';');
-        else if (!pl_ptx_accept_word(p, ".blocksareclusters") && !pl_ptx_accept_word(p, ".unified")) {
-            pl_d_ptx_directive(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, at, pl_ptx_name_length(at + 1) + 1));
+        else if (!pl_ptx_accept_word(p, ".blocksareclusters") &&
+                 !pl_ptx_accept_word(p, ".unified")) {
+            pl_d_ptx_directive(&p->diags, pl_ptx_at(p, at),
+                               pl_ptx_excerpt(p, at, pl_ptx_name_length(at + 1) + 1));
             return false;
         }
         if (!is_ok)
@@ -314,7 +328,8 @@ static bool read_function_directives(struct pl_ptx_parser *p)
 }
 
 /* The function's name is known: it is new, or defines or repeats one that was declared. Then its record replaces that one's. */
-static bool name_function(struct pl_ptx_parser *p, uint32_t name, const char *at, uint32_t first_var)
+static bool name_function(struct pl_ptx_parser *p, uint32_t name, const char *at,
+                          uint32_t first_var)
 {
     const struct pl_ptx_name *n = &p->names.data[name];
     const struct pl_ptx_sym *old = n->sym != 0 ? &p->syms.data[n->sym - 1] : NULL;
@@ -444,7 +459,10 @@ static bool read_alias(struct pl_ptx_parser *p)
 /* ---- modules ---- */
 
 /* .section .debug_x { … }: data for debuggers. */
-static bool skip_section(struct pl_ptx_parser *p) { return pl_ptx_skip_to(p, '{') && pl_ptx_skip_to(p, '}'); }
+static bool skip_section(struct pl_ptx_parser *p)
+{
+    return pl_ptx_skip_to(p, '{') && pl_ptx_skip_to(p, '}');
+}
 
 static bool read_address_size(struct pl_ptx_parser *p)
 {
@@ -549,7 +567,8 @@ static void fill_error(const struct pl_ptx_parser *p, struct pl_ptx_error *error
     memcpy(error->text, p->diags.list.data[0].text, n);
 }
 
-bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena, struct pl_ptx_module *out, struct pl_ptx_error *error)
+bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena,
+                  struct pl_ptx_module *out, struct pl_ptx_error *error)
 {
     while (n_bytes > 0 && text[n_bytes - 1] == 0) /* as the driver's callers pass it */
         n_bytes--;
@@ -558,7 +577,8 @@ bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena, stru
     struct pl_ptx_parser *p = PL_NEW(arena, struct pl_ptx_parser);
     char *copy = pl_arena_strndup(arena, "", 0);
     if (n_bytes != 0)
-        copy = pl_arena_alloc(arena, n_bytes + 8); /* zeros behind the text: a look ahead needs no check */
+        copy = pl_arena_alloc(arena,
+                              n_bytes + 8); /* zeros behind the text: a look ahead needs no check */
     if (p == NULL || copy == NULL) {
         static const struct pl_ptx_parser nothing;
         fill_error(&nothing, error);

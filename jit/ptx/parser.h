@@ -17,11 +17,11 @@
 #include "jit/ptx/table.h"
 
 enum {
-    PL_PTX_MAX_DEPTH = 64,      /* nested braces, parentheses */
-    PL_PTX_MAX_OPERANDS = 16,   /* of an instruction, top level */
-    PL_PTX_MAX_ELEMS = 4096,    /* of a vector or argument list */
-    PL_PTX_MAX_REGS = 1 << 20,  /* of a function, that instructions name */
-    PL_PTX_MAX_INIT = 1 << 28,  /* bytes of an initialised variable */
+    PL_PTX_MAX_DEPTH = 64,     /* nested braces, parentheses */
+    PL_PTX_MAX_OPERANDS = 16,  /* of an instruction, top level */
+    PL_PTX_MAX_ELEMS = 4096,   /* of a vector or argument list */
+    PL_PTX_MAX_REGS = 1 << 20, /* of a function, that instructions name */
+    PL_PTX_MAX_INIT = 1 << 28, /* bytes of an initialised variable */
 };
 
 enum pl_ptx_sym_kind {
@@ -30,7 +30,7 @@ enum pl_ptx_sym_kind {
     PL_PTX_SYM_RANGE,  /* "%r" of %r<n>: n, type; registers are made when first named */
     PL_PTX_SYM_VAR,    /* index: variable of the module */
     PL_PTX_SYM_FUNC,
-    PL_PTX_SYM_LABEL,  /* index: instruction */
+    PL_PTX_SYM_LABEL, /* index: instruction */
     PL_PTX_SYM_PROTO,
 };
 
@@ -72,25 +72,25 @@ struct pl_ptx_fixup {
 enum pl_ptx_want {
     PL_PTX_WANT_DST,
     PL_PTX_WANT_SRC,
-    PL_PTX_WANT_REG,     /* source register, no immediate */
-    PL_PTX_WANT_ANYSRC,  /* source of mov and cvta: also an address */
+    PL_PTX_WANT_REG,    /* source register, no immediate */
+    PL_PTX_WANT_ANYSRC, /* source of mov and cvta: also an address */
     PL_PTX_WANT_DPRED,
     PL_PTX_WANT_SPRED,
     PL_PTX_WANT_INT,
     PL_PTX_WANT_ADDR,
     PL_PTX_WANT_REG_ADDR, /* either */
-    PL_PTX_WANT_DVEC,    /* n elements */
+    PL_PTX_WANT_DVEC,     /* n elements */
     PL_PTX_WANT_SVEC,
-    PL_PTX_WANT_SELECT,  /* {byte id, thread id}: two 16-bit registers or constants */
-    PL_PTX_WANT_LANES,   /* disable-output-lane mask: n 32-bit registers */
-    PL_PTX_WANT_UNPACK,  /* the vectors of mov */
+    PL_PTX_WANT_SELECT, /* {byte id, thread id}: two 16-bit registers or constants */
+    PL_PTX_WANT_LANES,  /* disable-output-lane mask: n 32-bit registers */
+    PL_PTX_WANT_UNPACK, /* the vectors of mov */
     PL_PTX_WANT_PACK,
     PL_PTX_WANT_TENSOR,  /* n coordinates */
     PL_PTX_WANT_OFFSETS, /* n 16-bit offsets */
     PL_PTX_WANT_LABEL,
-    PL_PTX_WANT_LABELS,  /* brx.idx: the name of a .branchtargets list */
+    PL_PTX_WANT_LABELS, /* brx.idx: the name of a .branchtargets list */
     PL_PTX_WANT_CALL,
-    PL_PTX_WANT_ALL,     /* the rest, whatever it is */
+    PL_PTX_WANT_ALL, /* the rest, whatever it is */
 };
 
 struct pl_ptx_spec {
@@ -100,7 +100,8 @@ struct pl_ptx_spec {
     bool is_optional;
     bool has_sink;   /* '_' is allowed */
     bool is_wide_ok; /* ld, st, cvt: a register may be wider than the type */
-    uint8_t pair;    /* 0 no pair; 1 the second half may be absent; 2 must be there. It is a predicate destination. */
+    uint8_t
+        pair; /* 0 no pair; 1 the second half may be absent; 2 must be there. It is a predicate destination. */
 };
 
 /* One way to read a mnemonic. */
@@ -108,7 +109,7 @@ struct pl_ptx_shape {
     struct pl_ptx_ins ins; /* form, types, modifiers */
     struct pl_ptx_spec specs[PL_PTX_MAX_OPERANDS];
     uint32_t n_specs;
-    uint32_t text; /* refused forms: index + 1 into module texts of the modifiers as written */
+    uint32_t text;   /* refused forms: index + 1 into module texts of the modifiers as written */
     bool is_gated;   /* the gate that does not depend on operands was checked, */
     bool has_values; /* and whether value.def has rows for the form is known */
 };
@@ -135,9 +136,10 @@ struct pl_ptx_parser {
     uint32_t n_name_slots;
     PL_VEC(struct pl_ptx_sym) syms;
     struct pl_ptx_scope scopes[PL_PTX_MAX_DEPTH];
-    uint32_t depth;        /* of the innermost scope; 0 is the module's */
-    uint32_t n_blocks;     /* of the function so far */
-    uint32_t n_inner_ranges; /* register ranges of blocks deeper than a function's own that are in scope */
+    uint32_t depth;    /* of the innermost scope; 0 is the module's */
+    uint32_t n_blocks; /* of the function so far */
+    uint32_t
+        n_inner_ranges; /* register ranges of blocks deeper than a function's own that are in scope */
     PL_VEC(struct pl_ptx_fixup) fixups;
     PL_VEC(uint32_t) targets; /* of .branchtargets, being filled */
 
@@ -158,11 +160,11 @@ struct pl_ptx_parser {
 
 /* ---- lex.c ---- */
 enum { /* classes of characters, bits */
-    PL_PTX_C_SPACE = 1,
-    PL_PTX_C_NAME = 2,  /* of a name after its first character */
-    PL_PTX_C_FIRST = 4, /* of a name's first */
-    PL_PTX_C_DIGIT = 8,
-    PL_PTX_C_HEX = 16,
+       PL_PTX_C_SPACE = 1,
+       PL_PTX_C_NAME = 2,  /* of a name after its first character */
+       PL_PTX_C_FIRST = 4, /* of a name's first */
+       PL_PTX_C_DIGIT = 8,
+       PL_PTX_C_HEX = 16,
 };
 extern const uint8_t pl_ptx_chars[256];
 
@@ -173,16 +175,18 @@ struct pl_ptx_number {
     uint64_t bits; /* integer, or float bits in the low float_bytes */
 };
 
-struct pl_where pl_ptx_at(struct pl_ptx_parser *p, const char *at); /* note the place of a diagnostic */
-const char *pl_ptx_excerpt(struct pl_ptx_parser *p, const char *at, size_t n_bytes); /* for messages: printable, cut */
-bool pl_ptx_skip(struct pl_ptx_parser *p); /* spaces and comments; false: a comment without end */
+struct pl_where pl_ptx_at(struct pl_ptx_parser *p,
+                          const char *at); /* note the place of a diagnostic */
+const char *pl_ptx_excerpt(struct pl_ptx_parser *p, const char *at,
+                           size_t n_bytes); /* for messages: printable, cut */
+bool pl_ptx_skip(struct pl_ptx_parser *p);  /* spaces and comments; false: a comment without end */
 bool pl_ptx_accept(struct pl_ptx_parser *p, char c); /* after spaces */
 bool pl_ptx_expect(struct pl_ptx_parser *p, char c);
 bool pl_ptx_fail_syntax(struct pl_ptx_parser *p, const char *wanted); /* at s */
 size_t pl_ptx_name_length(const char *s); /* of the name at s; 0: none */
 bool pl_ptx_read_number(struct pl_ptx_parser *p, struct pl_ptx_number *out);
 bool pl_ptx_accept_word(struct pl_ptx_parser *p, const char *word); /* ".align": a whole word */
-bool pl_ptx_read_string(struct pl_ptx_parser *p); /* "…", skipped */
+bool pl_ptx_read_string(struct pl_ptx_parser *p);                   /* "…", skipped */
 
 /* ---- expr.c ---- */
 struct pl_ptx_const {
@@ -199,13 +203,18 @@ bool pl_ptx_const_as(const struct pl_ptx_const *c, enum pl_ptx_type type, uint64
 /* ---- symbols.c ---- */
 bool pl_ptx_symbols_init(struct pl_ptx_parser *p);
 bool pl_ptx_intern(struct pl_ptx_parser *p, const char *s, size_t n_bytes, uint32_t *name);
-struct pl_ptx_sym *pl_ptx_find(struct pl_ptx_parser *p, uint32_t name); /* NULL: not declared; may make a register of a range */
+struct pl_ptx_sym *pl_ptx_find(
+    struct pl_ptx_parser *p,
+    uint32_t name); /* NULL: not declared; may make a register of a range */
 /* A new symbol in the innermost scope (or, with is_module, at module scope); NULL after a diagnostic. */
-struct pl_ptx_sym *pl_ptx_declare(struct pl_ptx_parser *p, uint32_t name, enum pl_ptx_sym_kind kind, const char *at);
+struct pl_ptx_sym *pl_ptx_declare(struct pl_ptx_parser *p, uint32_t name, enum pl_ptx_sym_kind kind,
+                                  const char *at);
 struct pl_ptx_sym *pl_ptx_declare_range(struct pl_ptx_parser *p, uint32_t prefix, const char *at);
 bool pl_ptx_open_scope(struct pl_ptx_parser *p, const char *at);
-bool pl_ptx_close_scope(struct pl_ptx_parser *p); /* labels that stay unknown go to the outer scope, or are an error */
-uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_type type, uint32_t scope); /* index + 1 */
+bool pl_ptx_close_scope(
+    struct pl_ptx_parser *p); /* labels that stay unknown go to the outer scope, or are an error */
+uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_type type,
+                        uint32_t scope); /* index + 1 */
 
 /* ---- match.c ---- */
 bool pl_ptx_match_init(struct pl_ptx_parser *p);
@@ -213,22 +222,26 @@ bool pl_ptx_match_init(struct pl_ptx_parser *p);
 bool pl_ptx_read_mnemonic(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic **out);
 
 /* ---- operand.c ---- */
-bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic *mn, struct pl_ptx_ins *ins, const char *at);
+bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic *mn,
+                          struct pl_ptx_ins *ins, const char *at);
 
 /* ---- parse.c ---- */
 /* Does the module's header allow this instruction, and are its constants in range? */
-bool pl_ptx_check_gate(struct pl_ptx_parser *p, struct pl_ptx_shape *shape, const struct pl_ptx_ins *ins,
-                       const struct pl_ptx_mnemonic *mn, const char *at);
+bool pl_ptx_check_gate(struct pl_ptx_parser *p, struct pl_ptx_shape *shape,
+                       const struct pl_ptx_ins *ins, const struct pl_ptx_mnemonic *mn,
+                       const char *at);
 
 /* ---- decl.c ---- */
 struct pl_ptx_linkage {
     bool is_extern, is_visible, is_weak, is_common;
 };
 bool pl_ptx_read_type(struct pl_ptx_parser *p, enum pl_ptx_type *type); /* ".b32" */
-bool pl_ptx_read_reg(struct pl_ptx_parser *p);                         /* after .reg */
-bool pl_ptx_read_var(struct pl_ptx_parser *p, enum pl_ptx_space space, struct pl_ptx_linkage linkage);
+bool pl_ptx_read_reg(struct pl_ptx_parser *p);                          /* after .reg */
+bool pl_ptx_read_var(struct pl_ptx_parser *p, enum pl_ptx_space space,
+                     struct pl_ptx_linkage linkage);
 /* "( … )" of a function or prototype; is_return; NULL params: a prototype, whose parameters have no names. */
-bool pl_ptx_read_params(struct pl_ptx_parser *p, bool is_return, uint32_t *n, const uint32_t **params);
+bool pl_ptx_read_params(struct pl_ptx_parser *p, bool is_return, uint32_t *n,
+                        const uint32_t **params);
 
 /* ---- body.c ---- */
 bool pl_ptx_read_body(struct pl_ptx_parser *p); /* after the opening brace, to the closing one */

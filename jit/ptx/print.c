@@ -87,7 +87,8 @@ static char *put_mnemonic(char *s, const struct pl_ptx_ins *ins)
     unsigned view = 0, type = 0;
     for (const char *c = pl_ptx_infos[ins->form].mnemonic; *c != 0; c++) {
         if (*c == '.' && c[1] == '%') {
-            s = put_modifier(s, ins->mods[pl_ptx_views[row->views[view++] & ~PL_PTX_VIEW_NEED].cat]);
+            s = put_modifier(s,
+                             ins->mods[pl_ptx_views[row->views[view++] & ~PL_PTX_VIEW_NEED].cat]);
             c++;
         } else if (*c == '.' && c[1] == '#') {
             s = put_type(s, ins, type++);
@@ -133,8 +134,9 @@ struct pl_ptx_ins pl_ptx_ins_make(enum pl_ptx_form form, unsigned n_operands)
 static char *put_numbered(char *s, uint32_t id)
 {
     static const char prefixes[PL_PTX_TYPE_COUNT][3] = {
-        [PL_PTX_TYPE_PRED] = "p", [PL_PTX_TYPE_B16] = "h", [PL_PTX_TYPE_B32] = "r", [PL_PTX_TYPE_B64] = "rd",
-        [PL_PTX_TYPE_B128] = "rq", [PL_PTX_TYPE_F32] = "f", [PL_PTX_TYPE_F64] = "fd"};
+        [PL_PTX_TYPE_PRED] = "p", [PL_PTX_TYPE_B16] = "h",   [PL_PTX_TYPE_B32] = "r",
+        [PL_PTX_TYPE_B64] = "rd", [PL_PTX_TYPE_B128] = "rq", [PL_PTX_TYPE_F32] = "f",
+        [PL_PTX_TYPE_F64] = "fd"};
     uint32_t type = (id - 1) >> 24;
     PL_ASSERT(type < PL_PTX_TYPE_COUNT && prefixes[type][0] != 0);
     *s++ = '%';
@@ -156,7 +158,10 @@ void pl_ptx_print_reg_name(struct pl_buf *buf, const struct pl_ptx_func *func, u
     put_scoped(buf, func->regs.data[reg].name, func->regs.data[reg].scope);
 }
 
-void pl_ptx_print_var_name(struct pl_buf *buf, const struct pl_ptx_var *var) { put_scoped(buf, var->name, var->scope); }
+void pl_ptx_print_var_name(struct pl_buf *buf, const struct pl_ptx_var *var)
+{
+    put_scoped(buf, var->name, var->scope);
+}
 
 static void put_register(const struct pl_ptx_printer *pr, uint32_t reg)
 {
@@ -250,10 +255,11 @@ uint32_t pl_ptx_proto_number(const struct pl_ptx_module *module, uint32_t proto)
     return n;
 }
 
-static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op, const struct pl_ptx_operand *pool);
+static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op,
+                        const struct pl_ptx_operand *pool);
 
-static void put_list(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op, const struct pl_ptx_operand *pool,
-                     const char *brackets)
+static void put_list(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op,
+                     const struct pl_ptx_operand *pool, const char *brackets)
 {
     pl_buf_putc(pr->buf, brackets[0]);
     for (uint32_t i = 0; i < op->n; i++) {
@@ -264,7 +270,8 @@ static void put_list(const struct pl_ptx_printer *pr, const struct pl_ptx_operan
     pl_buf_putc(pr->buf, brackets[1]);
 }
 
-static void put_tensor(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op, const struct pl_ptx_operand *pool)
+static void put_tensor(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op,
+                       const struct pl_ptx_operand *pool)
 {
     pl_buf_putc(pr->buf, '[');
     for (uint32_t i = 0; i < op->n; i++) {
@@ -279,7 +286,8 @@ static void put_tensor(const struct pl_ptx_printer *pr, const struct pl_ptx_oper
     pl_buf_putc(pr->buf, ']');
 }
 
-static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op, const struct pl_ptx_operand *pool)
+static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op,
+                        const struct pl_ptx_operand *pool)
 {
     struct pl_buf *buf = pr->buf;
     if (op->is_negated)
@@ -302,7 +310,10 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
         pl_buf_putn(buf, "$L", 2);
         pl_buf_u64(buf, op->first - (pr->func != NULL ? pr->func->first_ins : 0));
         break;
-    case PL_PTX_OP_FUNC: pl_buf_puts(buf, pr->module != NULL ? pr->module->funcs.data[op->first].name : pr->func_names[op->first]); break;
+    case PL_PTX_OP_FUNC:
+        pl_buf_puts(buf, pr->module != NULL ? pr->module->funcs.data[op->first].name
+                                            : pr->func_names[op->first]);
+        break;
     case PL_PTX_OP_SINK: pl_buf_putc(buf, '_'); break;
     case PL_PTX_OP_PAIR:
         put_operand(pr, &pool[op->first], pool);
@@ -321,7 +332,8 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
 }
 
 /* call (returns), target, (arguments), prototype */
-static void put_call(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool)
+static void put_call(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                     const struct pl_ptx_operand *pool)
 {
     const struct pl_ptx_operand *ops = &pool[ins->operands];
     if (ops[0].n != 0) {
@@ -339,7 +351,8 @@ static void put_call(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *i
     }
 }
 
-void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool)
+void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                      const struct pl_ptx_operand *pool)
 {
     struct pl_buf *buf = pr->buf;
     const struct pl_ptx_operand *ops = &pool[ins->operands];
@@ -349,7 +362,8 @@ void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
         pl_buf_putc(buf, ' ');
     }
     uint32_t i = 0;
-    if (ins->n_operands != 0 && ops[0].kind == PL_PTX_OP_TEXT) { /* a refused form: its modifiers as they were written */
+    if (ins->n_operands != 0 &&
+        ops[0].kind == PL_PTX_OP_TEXT) { /* a refused form: its modifiers as they were written */
         const char *mnemonic = pl_ptx_infos[ins->form].mnemonic;
         pl_buf_putn(buf, mnemonic, strcspn(mnemonic, "."));
         put_operand(pr, &ops[i++], pool);
@@ -413,7 +427,8 @@ static const char *space_text(uint8_t space)
 static unsigned bytes_of(uint8_t type) { return (pl_ptx_types[type].bits + 7u) / 8u; }
 
 /* ".align 4 .b8 name[16]" */
-static void put_declarator(struct pl_buf *buf, const struct pl_ptx_var *v, const char *name, uint32_t scope)
+static void put_declarator(struct pl_buf *buf, const struct pl_ptx_var *v, const char *name,
+                           uint32_t scope)
 {
     unsigned elem_bytes = bytes_of(v->type);
     if (v->align_bytes != elem_bytes) {

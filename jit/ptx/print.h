@@ -30,7 +30,10 @@ struct pl_ptx_printer {
 /* ---- operands (by value; lists are consecutive elements of the same array) ---------------------------------------- */
 
 /* A register of the emitter: type one of PRED B16 B32 B64 B128 F32 F64; number below 2^24. */
-static inline uint32_t pl_ptx_reg_id(enum pl_ptx_type type, uint32_t number) { return ((uint32_t)type << 24 | number) + 1; }
+static inline uint32_t pl_ptx_reg_id(enum pl_ptx_type type, uint32_t number)
+{
+    return ((uint32_t)type << 24 | number) + 1;
+}
 
 static inline struct pl_ptx_operand pl_ptx_reg(enum pl_ptx_type type, uint32_t number)
 {
@@ -60,7 +63,8 @@ static inline struct pl_ptx_operand pl_ptx_f64(uint64_t bits)
 
 static inline struct pl_ptx_operand pl_ptx_special(enum pl_ptx_sreg sreg, unsigned dim)
 {
-    return (struct pl_ptx_operand){.kind = PL_PTX_OP_SREG, .sreg = (uint16_t)sreg, .sub = (uint8_t)dim};
+    return (struct pl_ptx_operand){
+        .kind = PL_PTX_OP_SREG, .sreg = (uint16_t)sreg, .sub = (uint8_t)dim};
 }
 
 /* The address of a variable, as a value: mov.u32 %r1, smem; */
@@ -69,9 +73,11 @@ static inline struct pl_ptx_operand pl_ptx_var(uint32_t var, int64_t offset_byte
     return (struct pl_ptx_operand){.kind = PL_PTX_OP_VAR, .var = var + 1, .offset = offset_bytes};
 }
 
-static inline struct pl_ptx_operand pl_ptx_addr_reg(enum pl_ptx_type type, uint32_t number, int64_t offset_bytes)
+static inline struct pl_ptx_operand pl_ptx_addr_reg(enum pl_ptx_type type, uint32_t number,
+                                                    int64_t offset_bytes)
 {
-    return (struct pl_ptx_operand){.kind = PL_PTX_OP_ADDR, .reg = pl_ptx_reg_id(type, number), .offset = offset_bytes};
+    return (struct pl_ptx_operand){
+        .kind = PL_PTX_OP_ADDR, .reg = pl_ptx_reg_id(type, number), .offset = offset_bytes};
 }
 
 static inline struct pl_ptx_operand pl_ptx_addr_var(uint32_t var, int64_t offset_bytes)
@@ -84,7 +90,10 @@ static inline struct pl_ptx_operand pl_ptx_label(uint32_t number)
     return (struct pl_ptx_operand){.kind = PL_PTX_OP_LABEL, .first = number};
 }
 
-static inline struct pl_ptx_operand pl_ptx_sink(void) { return (struct pl_ptx_operand){.kind = PL_PTX_OP_SINK}; }
+static inline struct pl_ptx_operand pl_ptx_sink(void)
+{
+    return (struct pl_ptx_operand){.kind = PL_PTX_OP_SINK};
+}
 
 /* {ops[first], … n elements} */
 static inline struct pl_ptx_operand pl_ptx_vector(uint32_t first, uint32_t n)
@@ -95,7 +104,8 @@ static inline struct pl_ptx_operand pl_ptx_vector(uint32_t first, uint32_t n)
 /* {reg number, number + 1, … n registers}: no elements needed. */
 static inline struct pl_ptx_operand pl_ptx_range(enum pl_ptx_type type, uint32_t number, uint32_t n)
 {
-    return (struct pl_ptx_operand){.kind = PL_PTX_OP_RANGE, .reg = pl_ptx_reg_id(type, number), .n = (uint16_t)n};
+    return (struct pl_ptx_operand){
+        .kind = PL_PTX_OP_RANGE, .reg = pl_ptx_reg_id(type, number), .n = (uint16_t)n};
 }
 
 /* ops[first]|ops[first + 1] */
@@ -116,7 +126,10 @@ static inline struct pl_ptx_operand pl_ptx_tensor(uint32_t first)
  * type is filled, the others are the caller's. */
 struct pl_ptx_ins pl_ptx_ins_make(enum pl_ptx_form form, unsigned n_operands);
 
-static inline void pl_ptx_ins_set(struct pl_ptx_ins *ins, enum pl_ptx_mod mod) { ins->mods[pl_ptx_mods[mod].cat] = (uint8_t)mod; }
+static inline void pl_ptx_ins_set(struct pl_ptx_ins *ins, enum pl_ptx_mod mod)
+{
+    ins->mods[pl_ptx_mods[mod].cat] = (uint8_t)mod;
+}
 
 /* @p or @!p before it: predicate register number. */
 static inline void pl_ptx_ins_guard(struct pl_ptx_ins *ins, uint32_t pred_number, bool is_negated)
@@ -126,7 +139,8 @@ static inline void pl_ptx_ins_guard(struct pl_ptx_ins *ins, uint32_t pred_number
 }
 
 /* One instruction and a line end. pool is where ins->operands and the elements of its lists lie. */
-void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool);
+void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                      const struct pl_ptx_operand *pool);
 
 /* Its mnemonic alone, "ld.global.v4.f32": for messages. */
 void pl_ptx_print_mnemonic(struct pl_buf *buf, const struct pl_ptx_ins *ins);

@@ -21,7 +21,8 @@ static void put_reloc(const struct printer *w, const struct pl_ptx_reloc *r)
 {
     struct pl_buf *buf = w->pr.buf;
     bool is_masked = r->n_bytes == 1;
-    const char *name = r->var != 0 ? w->m->vars.data[r->var - 1].name : w->m->funcs.data[r->func - 1].name;
+    const char *name =
+        r->var != 0 ? w->m->vars.data[r->var - 1].name : w->m->funcs.data[r->func - 1].name;
     if (is_masked) {
         pl_buf_puts(buf, "0xFF");
         for (unsigned i = 0; i < r->first_byte; i++)
@@ -77,7 +78,8 @@ static void put_var(const struct printer *w, const struct pl_ptx_var *v)
 }
 
 /* "(.param .b32 a, .param .b64 b)" */
-static void put_params(const struct printer *w, const struct pl_ptx_func *f, const uint32_t *list, uint32_t n)
+static void put_params(const struct printer *w, const struct pl_ptx_func *f, const uint32_t *list,
+                       uint32_t n)
 {
     struct pl_buf *buf = w->pr.buf;
     pl_buf_putc(buf, '(');
@@ -221,7 +223,8 @@ static bool find_labels(struct printer *w)
         if (w->m->pool.data[i].kind == PL_PTX_OP_LABEL)
             w->is_label[w->m->pool.data[i].first] = true;
     for (uint32_t i = 0; i < w->m->protos.n; i++)
-        for (uint32_t k = 0; k < w->m->protos.data[i].n_targets && !w->m->protos.data[i].is_calls; k++)
+        for (uint32_t k = 0; k < w->m->protos.data[i].n_targets && !w->m->protos.data[i].is_calls;
+             k++)
             w->is_label[w->m->protos.data[i].targets[k]] = true;
     return true;
 }
@@ -246,7 +249,8 @@ void pl_ptx_print_module(struct pl_buf *buf, const struct pl_ptx_module *module)
     if (!find_labels(&w))
         return;
     put_module_head(buf, module);
-    for (uint32_t i = 0; i < module->funcs.n; i++) { /* first all that may be named: functions, then variables */
+    for (uint32_t i = 0; i < module->funcs.n;
+         i++) { /* first all that may be named: functions, then variables */
         const struct pl_ptx_func *f = &module->funcs.data[i];
         if (f->is_entry && f->has_body)
             continue;

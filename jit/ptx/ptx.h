@@ -54,13 +54,13 @@ enum pl_ptx_cat {
 };
 
 enum pl_ptx_mod { /* one enumeration for all categories; 0 = absent */
-    PL_PTX_MOD_NONE,
+                  PL_PTX_MOD_NONE,
 #define CAT(id)
 #define MOD(cat, id, text) PL_PTX_MOD_##cat##_##id,
 #include "jit/ptx/mod.def"
 #undef CAT
 #undef MOD
-    PL_PTX_MOD_COUNT
+                  PL_PTX_MOD_COUNT
 };
 
 /* ---- forms: ptx.def rows INS(id, mnemonic, operands, modifiers, types, ptx, sm, flags, source) -------------------- */
@@ -74,18 +74,21 @@ enum pl_ptx_form {
 };
 
 enum pl_ptx_flag { /* hazard facts, read by the emulator's checks and by the mutation test */
-    PL_PTX_F_PURE = 1 << 0,       /* reads and writes registers only */
-    PL_PTX_F_MEM_R = 1 << 1,      /* reads memory, at issue, in the generic proxy */
-    PL_PTX_F_MEM_W = 1 << 2,      /* writes memory, at issue, in the generic proxy */
-    PL_PTX_F_ASYNC = 1 << 3,      /* completes later */
-    PL_PTX_F_PROXY_ASYNC = 1 << 4, /* touches memory in the async proxy */
-    PL_PTX_F_MBAR = 1 << 5,       /* signals or tests an mbarrier */
-    PL_PTX_F_FENCE = 1 << 6,
-    PL_PTX_F_WAIT = 1 << 7,       /* may block, or closes or waits for a group */
-    PL_PTX_F_ALIGNED = 1 << 8,    /* all threads of the warp execute it together (.aligned) */
-    PL_PTX_F_CONTROL = 1 << 9,    /* branch, call, return, exit */
-    PL_PTX_F_TMEM = 1 << 10,
-    PL_PTX_F_REFUSED = 1 << 11,   /* known, parsed and gated, but refused by the emulated driver with the row's reason */
+                   PL_PTX_F_PURE = 1 << 0,  /* reads and writes registers only */
+                   PL_PTX_F_MEM_R = 1 << 1, /* reads memory, at issue, in the generic proxy */
+                   PL_PTX_F_MEM_W = 1 << 2, /* writes memory, at issue, in the generic proxy */
+                   PL_PTX_F_ASYNC = 1 << 3, /* completes later */
+                   PL_PTX_F_PROXY_ASYNC = 1 << 4, /* touches memory in the async proxy */
+                   PL_PTX_F_MBAR = 1 << 5,        /* signals or tests an mbarrier */
+                   PL_PTX_F_FENCE = 1 << 6,
+                   PL_PTX_F_WAIT = 1 << 7, /* may block, or closes or waits for a group */
+                   PL_PTX_F_ALIGNED =
+                       1 << 8, /* all threads of the warp execute it together (.aligned) */
+                   PL_PTX_F_CONTROL = 1 << 9, /* branch, call, return, exit */
+                   PL_PTX_F_TMEM = 1 << 10,
+                   PL_PTX_F_REFUSED =
+                       1
+                       << 11, /* known, parsed and gated, but refused by the emulated driver with the row's reason */
 };
 
 enum { PL_PTX_MAX_TYPES = 5 };
@@ -99,7 +102,8 @@ struct pl_ptx_gate {
 
 struct pl_ptx_info {
     const char *id;
-    const char *mnemonic; /* opcode and fixed tokens in canonical order, with places for the rest: see ptx.def */
+    const char *
+        mnemonic; /* opcode and fixed tokens in canonical order, with places for the rest: see ptx.def */
     const char *operands; /* operand pattern, see ptx.def */
     struct pl_ptx_gate gate;
     uint32_t flags;
@@ -129,11 +133,11 @@ enum pl_ptx_space {
 
 enum pl_ptx_operand_kind {
     PL_PTX_OP_NONE,
-    PL_PTX_OP_REG,    /* reg */
-    PL_PTX_OP_SREG,   /* special register: sreg, and dimension in sub (0 x, 1 y, 2 z, 3 w) */
-    PL_PTX_OP_IMM,    /* integer or float bits in imm; is_float tells; f32 bits are in the low half, f64 in all */
-    PL_PTX_OP_VAR,    /* address of a variable: var, offset */
-    PL_PTX_OP_ADDR,   /* [base + offset]: base is a register (reg) or a variable (var), or neither (absolute) */
+    PL_PTX_OP_REG,  /* reg */
+    PL_PTX_OP_SREG, /* special register: sreg, and dimension in sub (0 x, 1 y, 2 z, 3 w) */
+    PL_PTX_OP_IMM, /* integer or float bits in imm; is_float tells; f32 bits are in the low half, f64 in all */
+    PL_PTX_OP_VAR, /* address of a variable: var, offset */
+    PL_PTX_OP_ADDR, /* [base + offset]: base is a register (reg) or a variable (var), or neither (absolute) */
     PL_PTX_OP_VECTOR, /* {a, b, …}: n elements, consecutive in the operand pool from first */
     PL_PTX_OP_LABEL,  /* label: index of the target instruction */
     PL_PTX_OP_FUNC,   /* func: function index */
@@ -141,50 +145,55 @@ enum pl_ptx_operand_kind {
     PL_PTX_OP_PAIR,   /* d|p: two elements from first (REG or SINK each) */
     PL_PTX_OP_TENSOR, /* [map, {c…}] : elements from first: the ADDR of the map, then the VECTOR of coordinates, then optionally the VECTOR of im2col offsets */
     PL_PTX_OP_PROTO,  /* .branchtargets, .calltargets or .callprototype: index in first */
-    PL_PTX_OP_RANGE,  /* {reg, reg + 1, …}: n registers; only the emitter makes it, the parser gives a VECTOR */
-    PL_PTX_OP_TEXT,   /* modifiers of a refused form as written, ".s32.s32": first is an index into texts */
+    PL_PTX_OP_RANGE, /* {reg, reg + 1, …}: n registers; only the emitter makes it, the parser gives a VECTOR */
+    PL_PTX_OP_TEXT, /* modifiers of a refused form as written, ".s32.s32": first is an index into texts */
 };
 
 struct pl_ptx_operand {
-    uint8_t kind;       /* enum pl_ptx_operand_kind */
-    bool is_negated;    /* !p */
-    bool is_float;      /* IMM: a float */
-    uint8_t sub;        /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm */
-    uint16_t n;         /* VECTOR, PAIR, TENSOR: elements */
-    uint16_t sreg;      /* enum pl_ptx_sreg */
-    uint32_t reg;       /* register index + 1 in the function, 0 = none */
-    uint32_t var;       /* variable index + 1 in the module, 0 = none */
-    uint32_t first;     /* pool index of the first element; LABEL: instruction index (one past the last: the end of the
+    uint8_t kind;    /* enum pl_ptx_operand_kind */
+    bool is_negated; /* !p */
+    bool is_float;   /* IMM: a float */
+    uint8_t sub;     /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm */
+    uint16_t n;      /* VECTOR, PAIR, TENSOR: elements */
+    uint16_t sreg;   /* enum pl_ptx_sreg */
+    uint32_t reg;    /* register index + 1 in the function, 0 = none */
+    uint32_t var;    /* variable index + 1 in the module, 0 = none */
+    uint32_t
+        first; /* pool index of the first element; LABEL: instruction index (one past the last: the end of the
                            function); FUNC: function index; PROTO: index; TEXT: index into texts */
-    int64_t offset;     /* bytes, for VAR and ADDR */
-    uint64_t imm;       /* IMM: value; 128-bit immediates do not exist */
+    int64_t offset; /* bytes, for VAR and ADDR */
+    uint64_t imm;   /* IMM: value; 128-bit immediates do not exist */
 };
 
 struct pl_ptx_ins {
     uint16_t form; /* enum pl_ptx_form */
     uint8_t n_types;
     uint8_t n_operands;
-    uint8_t types[PL_PTX_MAX_TYPES]; /* enum pl_ptx_type, in text order; vector width is a modifier (V2, V4, V8) */
-    uint8_t mods[PL_PTX_CAT_COUNT];  /* enum pl_ptx_mod, PL_PTX_MOD_NONE where absent */
-    uint16_t shape_n;                /* N of a wgmma shape m64nNkK, else 0 */
-    uint32_t guard;                  /* predicate register index + 1, 0 = unconditional */
+    uint8_t types
+        [PL_PTX_MAX_TYPES]; /* enum pl_ptx_type, in text order; vector width is a modifier (V2, V4, V8) */
+    uint8_t mods[PL_PTX_CAT_COUNT]; /* enum pl_ptx_mod, PL_PTX_MOD_NONE where absent */
+    uint16_t shape_n;               /* N of a wgmma shape m64nNkK, else 0 */
+    uint32_t guard;                 /* predicate register index + 1, 0 = unconditional */
     bool guard_is_negated;
     uint32_t operands; /* pool index of the first; the others follow */
     uint32_t line;     /* of the text, from 1 */
 };
 
-struct pl_ptx_reg { /* only registers that an instruction names; the others of a range %r<100> do not exist */
+struct
+    pl_ptx_reg { /* only registers that an instruction names; the others of a range %r<100> do not exist */
     const char *name; /* as written: "%r12" */
     uint8_t type;     /* enum pl_ptx_type */
-    uint32_t scope;   /* block in which it was declared (0: the function's own); names may repeat in other blocks */
+    uint32_t
+        scope; /* block in which it was declared (0: the function's own); names may repeat in other blocks */
 };
 
-struct pl_ptx_reloc { /* an address in an initialiser: variable or function + addend, at byte offset */
+struct
+    pl_ptx_reloc { /* an address in an initialiser: variable or function + addend, at byte offset */
     uint64_t offset_bytes;
     uint8_t n_bytes;    /* how many bytes of the address lie there, */
     uint8_t first_byte; /* and from which on: 8 and 0, but for masked ones as 0xff00(x): 1 and 1 */
-    uint32_t var;  /* + 1 */
-    uint32_t func; /* + 1 */
+    uint32_t var;       /* + 1 */
+    uint32_t func;      /* + 1 */
     int64_t addend;
     bool is_generic;
 };
@@ -194,16 +203,16 @@ struct pl_ptx_var {
     uint8_t space; /* enum pl_ptx_space */
     uint8_t type;  /* element type */
     uint32_t align_bytes;
-    uint64_t n_bytes;       /* 0: extern array of unknown size */
-    const uint8_t *init;    /* NULL: zero (global, const) or undefined (others) */
+    uint64_t n_bytes;    /* 0: extern array of unknown size */
+    const uint8_t *init; /* NULL: zero (global, const) or undefined (others) */
     uint64_t init_n_bytes;
     const struct pl_ptx_reloc *relocs;
     uint32_t n_relocs;
     bool is_extern, is_visible, is_weak, is_common, is_managed;
-    uint32_t func;         /* owner + 1; 0 = module scope */
-    uint32_t scope;        /* block of that function, as for registers */
-    int32_t param_offset;  /* .param of a function: byte offset in its parameter block, else -1 */
-    bool is_return;        /* .param return value of a .func, or a return register's var */
+    uint32_t func;        /* owner + 1; 0 = module scope */
+    uint32_t scope;       /* block of that function, as for registers */
+    int32_t param_offset; /* .param of a function: byte offset in its parameter block, else -1 */
+    bool is_return;       /* .param return value of a .func, or a return register's var */
     uint32_t line;
 };
 
@@ -213,10 +222,12 @@ struct pl_ptx_func {
     uint32_t first_ins, n_ins; /* in pl_ptx_module.ins: one contiguous range */
     PL_VEC(struct pl_ptx_reg) regs;
     uint32_t n_params, n_returns;
-    const uint32_t *params;  /* variable (space PARAM) or, where is_reg_param, register indices, in order; no + 1 */
+    const uint32_t *
+        params; /* variable (space PARAM) or, where is_reg_param, register indices, in order; no + 1 */
     const uint32_t *returns;
-    bool has_reg_params;     /* .func (.reg .b32 r) f (.reg …): params and returns are register indices */
-    uint32_t param_n_bytes;  /* of an entry's parameter block */
+    bool
+        has_reg_params; /* .func (.reg .b32 r) f (.reg …): params and returns are register indices */
+    uint32_t param_n_bytes;                                     /* of an entry's parameter block */
     uint32_t max_ntid[3], req_ntid[3], max_nreg, min_nctapersm; /* 0 = not given */
     uint32_t req_cluster[3], max_cluster_rank;
     bool is_explicit_cluster;
@@ -253,7 +264,8 @@ struct pl_ptx_error {
 
 /* Parse a whole module. False: *error says where and why (the first error); the arena then holds partial data only.
  * Every instruction is resolved to a row and gated by the module's .version and .target as ptxas does. */
-bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena, struct pl_ptx_module *out, struct pl_ptx_error *error);
+bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena,
+                  struct pl_ptx_module *out, struct pl_ptx_error *error);
 
 /* Special registers: sreg.def rows SREG(id, "text", type, dims, ptx, sm). */
 enum pl_ptx_sreg {

@@ -67,12 +67,14 @@ bool pl_ptx_symbols_init(struct pl_ptx_parser *p)
 }
 
 /* A new innermost meaning of a name at a depth that is not less than that of its present one. */
-static struct pl_ptx_sym *push_sym(struct pl_ptx_parser *p, uint32_t name, enum pl_ptx_sym_kind kind, uint32_t depth)
+static struct pl_ptx_sym *push_sym(struct pl_ptx_parser *p, uint32_t name,
+                                   enum pl_ptx_sym_kind kind, uint32_t depth)
 {
     struct pl_ptx_sym *sym = pl_vec_push(p->arena, &p->syms);
     if (sym == NULL)
         return NULL;
-    uint32_t *top = kind == PL_PTX_SYM_RANGE ? &p->names.data[name].range : &p->names.data[name].sym;
+    uint32_t *top =
+        kind == PL_PTX_SYM_RANGE ? &p->names.data[name].range : &p->names.data[name].sym;
     *sym = (struct pl_ptx_sym){.name = name,
                                .outer = *top,
                                .next = p->scopes[depth].first_sym,
@@ -84,7 +86,8 @@ static struct pl_ptx_sym *push_sym(struct pl_ptx_parser *p, uint32_t name, enum 
     return sym;
 }
 
-struct pl_ptx_sym *pl_ptx_declare(struct pl_ptx_parser *p, uint32_t name, enum pl_ptx_sym_kind kind, const char *at)
+struct pl_ptx_sym *pl_ptx_declare(struct pl_ptx_parser *p, uint32_t name, enum pl_ptx_sym_kind kind,
+                                  const char *at)
 {
     const struct pl_ptx_name *n = &p->names.data[name];
     if ((n->sym != 0 && p->syms.data[n->sym - 1].depth == p->depth) || n->sreg != 0) {
@@ -110,13 +113,16 @@ static struct pl_ptx_sym *find_range(struct pl_ptx_parser *p, uint32_t name, uin
 {
     const struct pl_ptx_name *n = &p->names.data[name];
     uint32_t n_prefix = n->n_bytes;
-    while (n_prefix > 1 && n->n_bytes - n_prefix < 9 && pl_ptx_chars[(unsigned char)n->text[n_prefix - 1]] & PL_PTX_C_DIGIT)
+    while (n_prefix > 1 && n->n_bytes - n_prefix < 9 &&
+           pl_ptx_chars[(unsigned char)n->text[n_prefix - 1]] & PL_PTX_C_DIGIT)
         n_prefix--;
-    for (; n_prefix < n->n_bytes; n_prefix++) { /* "x10" may be number 10 of x<> or number 0 of x1<> */
+    for (; n_prefix < n->n_bytes;
+         n_prefix++) { /* "x10" may be number 10 of x<> or number 0 of x1<> */
         uint32_t at = hash_name(n->text, n_prefix) & (p->n_name_slots - 1);
         for (; p->name_slots[at] != 0; at = (at + 1) & (p->n_name_slots - 1)) {
             const struct pl_ptx_name *prefix = &p->names.data[p->name_slots[at] - 1];
-            if (prefix->range == 0 || prefix->n_bytes != n_prefix || memcmp(prefix->text, n->text, n_prefix) != 0)
+            if (prefix->range == 0 || prefix->n_bytes != n_prefix ||
+                memcmp(prefix->text, n->text, n_prefix) != 0)
                 continue;
             struct pl_ptx_sym *range = &p->syms.data[prefix->range - 1];
             uint32_t v = 0;
@@ -132,7 +138,8 @@ static struct pl_ptx_sym *find_range(struct pl_ptx_parser *p, uint32_t name, uin
     return NULL;
 }
 
-uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_type type, uint32_t scope)
+uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_type type,
+                        uint32_t scope)
 {
     if (p->func->regs.n >= PL_PTX_MAX_REGS) {
         pl_d_ptx_limit(&p->diags, pl_ptx_at(p, p->s), "registers of a function", PL_PTX_MAX_REGS);
@@ -150,7 +157,8 @@ struct pl_ptx_sym *pl_ptx_find(struct pl_ptx_parser *p, uint32_t name)
     const struct pl_ptx_name *n = &p->names.data[name];
     struct pl_ptx_sym *sym = n->sym != 0 ? &p->syms.data[n->sym - 1] : NULL;
     bool ends_in_digit = pl_ptx_chars[(unsigned char)n->text[n->n_bytes - 1]] & PL_PTX_C_DIGIT;
-    if (!ends_in_digit || p->func == NULL || (sym != NULL && p->n_inner_ranges == 0 && sym->depth > 0))
+    if (!ends_in_digit || p->func == NULL ||
+        (sym != NULL && p->n_inner_ranges == 0 && sym->depth > 0))
         return sym;
     uint32_t number;
     struct pl_ptx_sym *range = find_range(p, name, &number);
@@ -174,7 +182,8 @@ bool pl_ptx_open_scope(struct pl_ptx_parser *p, const char *at)
         return false;
     }
     p->depth++;
-    p->scopes[p->depth] = (struct pl_ptx_scope){.id = p->depth == 1 ? 0 : ++p->n_blocks, .first_fixup = p->fixups.n};
+    p->scopes[p->depth] =
+        (struct pl_ptx_scope){.id = p->depth == 1 ? 0 : ++p->n_blocks, .first_fixup = p->fixups.n};
     return true;
 }
 

@@ -25,7 +25,7 @@ const struct pl_ptx_mod_info pl_ptx_mods[PL_PTX_MOD_COUNT] = {
 /* Counts through mod.def: each category has the number of its first member. */
 enum {
     FIRST_START_,
-#define CAT(id) FIRST_##id, FIRST_BACK_##id = FIRST_##id - 1,
+#define CAT(id)            FIRST_##id, FIRST_BACK_##id = FIRST_##id - 1,
 #define MOD(cat, id, text) FIRST_PASS_##cat##_##id,
 #include "jit/ptx/mod.def"
 #undef CAT
@@ -47,7 +47,7 @@ const struct pl_ptx_view_info pl_ptx_views[PL_PTX_VIEW_COUNT] = {
 #include "jit/ptx/mod.def"
 #undef CAT
 #undef MOD
-#define B(cat, id) UINT32_C(1) << (PL_PTX_MOD_##cat##_##id - FIRST_##cat)
+#define B(cat, id)             UINT32_C(1) << (PL_PTX_MOD_##cat##_##id - FIRST_##cat)
 #define VIEW(id, cat, members) {PL_PTX_CAT_##cat, members},
 #include "jit/ptx/view.def"
 #undef VIEW
@@ -96,9 +96,12 @@ enum {
 const struct pl_ptx_info pl_ptx_infos[PL_PTX_COUNT] = {
     {"none", "", "", {0, 0, 0}, 0, ""},
 #define ON(sm, set) sm, ON_##set
-#define GATE(...) GATE_OF(__VA_ARGS__, 0, 0)
-#define GATE_OF(ptx, sm, targets, ...) {ptx, sm, targets}
-#define INS(id, mnemonic, operands, modifiers, types, ptx, sm, flags, source)                                                  \
+#define GATE(...)   GATE_OF(__VA_ARGS__, 0, 0)
+#define GATE_OF(ptx, sm, targets, ...)                                                             \
+    {                                                                                              \
+        ptx, sm, targets                                                                           \
+    }
+#define INS(id, mnemonic, operands, modifiers, types, ptx, sm, flags, source)                      \
     [PL_PTX_##id] = {#id, mnemonic, operands, GATE(ptx, sm), flags, source},
 #include "jit/ptx/ptx.def"
 #undef INS
@@ -126,9 +129,16 @@ enum {
 };
 
 const struct pl_ptx_row pl_ptx_rows[PL_PTX_COUNT] = {
-#define M(...) {__VA_ARGS__}
-#define T(...) {__VA_ARGS__}
-#define INS(id, mnemonic, operands, modifiers, types, ptx, sm, flags, source) [PL_PTX_##id] = {modifiers, types},
+#define M(...)                                                                                     \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define T(...)                                                                                     \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define INS(id, mnemonic, operands, modifiers, types, ptx, sm, flags, source)                      \
+    [PL_PTX_##id] = {modifiers, types},
 #include "jit/ptx/ptx.def"
 #undef INS
 #undef M

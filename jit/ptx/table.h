@@ -48,13 +48,14 @@ enum { PL_PTX_MAX_VIEWS = 12 };
 
 struct pl_ptx_row {
     uint16_t views[PL_PTX_MAX_VIEWS]; /* enum pl_ptx_view, with PL_PTX_VIEW_NEED; 0 ends */
-    uint8_t types[PL_PTX_MAX_TYPES]; /* enum pl_ptx_tset; 0 ends */
+    uint8_t types[PL_PTX_MAX_TYPES];  /* enum pl_ptx_tset; 0 ends */
 };
 extern const struct pl_ptx_row pl_ptx_rows[PL_PTX_COUNT];
 
 static inline bool pl_ptx_view_has(uint16_t view, enum pl_ptx_mod mod)
 {
     const struct pl_ptx_view_info *v = &pl_ptx_views[view & ~PL_PTX_VIEW_NEED];
-    return (unsigned)pl_ptx_mods[mod].cat == v->cat && (v->members >> ((unsigned)mod - pl_ptx_cat_first[v->cat]) & 1) != 0;
+    return (unsigned)pl_ptx_mods[mod].cat == v->cat &&
+           (v->members >> ((unsigned)mod - pl_ptx_cat_first[v->cat]) & 1) != 0;
 }
 #endif
