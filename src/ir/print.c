@@ -313,26 +313,32 @@ static void put_block(struct printer *p, uint32_t block)
     }
 }
 
+static void put_arg(struct printer *p, size_t i)
+{
+    static const char *const roles[] = {"in", "out", "inout", "scalar"};
+    const struct pl_arg_facts *a = &p->fn->request.args[i];
+    const pl_param_decl *param = &p->fn->request.kernel->params[i];
+    pl_buf_printf(p->out, "arg %s ", param->name);
+    if (!a->is_present) {
+        pl_buf_puts(p->out, "absent");
+    } else if (a->is_scalar) {
+        pl_buf_printf(p->out, "scalar %s", pl_dtype_name(a->dtype));
+    } else {
+        pl_shape s = {.rank = a->rank};
+        memcpy(s.d, a->dims, sizeof s.d);
+        pl_buf_printf(p->out, "%s %s", roles[param->role], pl_dtype_name(a->dtype));
+        put_shape(p, &s);
+        put_int(p, "facts", a->facts);
+    }
+    pl_buf_putc(p->out, '\n');
+}
+
 static void put_request(struct printer *p)
 {
     const struct pl_trace_request *r = &p->fn->request;
     pl_buf_printf(p->out, "kernel %s sm_%d\n", r->kernel->name, r->target->arch);
-    for (size_t i = 0; i < r->n_args; i++) {
-        const struct pl_arg_facts *a = &r->args[i];
-        pl_buf_printf(p->out, "arg %zu ", i);
-        if (!a->is_present) {
-            pl_buf_puts(p->out, "absent");
-        } else if (a->is_scalar) {
-            pl_buf_printf(p->out, "scalar %s", pl_dtype_name(a->dtype));
-        } else {
-            pl_shape s = {.rank = a->rank};
-            memcpy(s.d, a->dims, sizeof s.d);
-            pl_buf_printf(p->out, "tensor %s ", pl_dtype_name(a->dtype));
-            put_shape(p, &s);
-            put_int(p, "facts", a->facts);
-        }
-        pl_buf_putc(p->out, '\n');
-    }
+    for (size_t i = 0; i < r->n_args; i++)
+        put_arg(p, i);
     const int32_t *c = p->fn->cluster;
     if (p->fn->n_warpgroups != 1)
         pl_buf_printf(p->out, "warpgroups %d\n", p->fn->n_warpgroups);

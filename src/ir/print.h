@@ -5,7 +5,7 @@
  * trace, and printing that gives the same text. Ids are numbered from 1 in order of appearance: %value $ref !barrier #pipe.
  *
  *   kernel NAME sm_90            the request: one line each for arguments, block shape
- *   arg 0 tensor bf16 [?,64] facts=3
+ *   arg x in bf16[?,64] facts=3
  *   %3 = add i32 %1 %2           result, operation, type, operands, attributes that are not 0
  *   for %4 %5 %6 {               regions
  *   }

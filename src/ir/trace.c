@@ -375,6 +375,8 @@ pl_block pl_for_begin(pl_builder *b, pl_val lo, pl_val hi, pl_val step, pl_loc l
     bool is_index = true;
     if (v[0] != 0 && v[1] != 0 && v[2] != 0)
         unify_bounds(b, v, &t, l);
+    else
+        memset(v, 0, sizeof v); /* one is poison: the loop is */
     int64_t c;
     if (v[2] != 0 && pl_ir_is_const(b->fn, v[2], &c) && c <= 0)
         pl_d_loop_step(b->fn->diags, pl_trace_at(l), (long long)c);
