@@ -76,12 +76,10 @@ static inline double tanh_double(double x)
     return x != x ? x : f64_of(f64_bits(r) | (f64_bits(x) & 0x8000000000000000u));
 }
 
-/* sin(x + quarter * pi / 2); Cody-Waite reduction with pi / 2 in two parts, for |x| below 2^24. */
-static inline double sin_quarter(double x, int32_t quarter)
+/* The sine of r in [-pi/4, pi/4] plus q quarters of a turn. */
+static inline double sin_reduced(double r, uint32_t q)
 {
-    const double shifter = 0x1.8p52, sum = x * 0x1.45f306dc9c883p-1 + shifter, n = sum - shifter;
-    const double r = (x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34, r2 = r * r;
-    const uint32_t q = (uint32_t)f64_bits(sum) + (uint32_t)quarter;
+    const double r2 = r * r;
     double s = -1.0 / 39916800;
     s = s * r2 + 1.0 / 362880;
     s = s * r2 - 1.0 / 5040;
@@ -99,21 +97,77 @@ static inline double sin_quarter(double x, int32_t quarter)
     return q & 2 ? -v : v;
 }
 
-/* Beyond 2^24 nothing is promised; the value of the nearest such argument keeps results in [-1, 1]. */
-static inline double bounded_angle(double x)
+/* sin(x + quarter * pi / 2); Cody-Waite reduction with pi / 2 in two parts, for |x| below 2^25. */
+static inline double sin_quarter(double x, uint32_t quarter)
 {
-    double b = x > 0x1p24 ? 0x1p24 : x;
-    b = b < -0x1p24 ? -0x1p24 : b;
-    return x - x == 0.0 ? b : (double)NAN;
+    const double shifter = 0x1.8p52, sum = x * 0x1.45f306dc9c883p-1 + shifter, n = sum - shifter;
+    const double r = (x - n * 0x1.921fb4p+0) - n * 0x1.4442d18469899p-24;
+    return sin_reduced(r, (uint32_t)f64_bits(sum) + quarter);
 }
 
-/* sin flushes subnormal operands to a zero of their sign, with .ftz or without. */
-static inline uint32_t sin_f32(uint32_t a)
+#define FAR_ANGLE 0x4c000000u /* 2^25 */
+
+/*
+ * Beyond: |x| = m * 2^e with an integer m. The bits of 2/pi of weight 2^(1 - e) and less times m give the quarters modulo 4;
+ * 96 of them are enough for any f32.
+ */
+static double sin_far(uint32_t u, uint32_t quarter)
 {
-    const uint32_t u = f32_flush(a);
-    const uint32_t r = finish(sin_quarter(bounded_angle((double)f32_of(u)), 0), false);
-    return (u & 0x7fffffffu) == 0 ? u : r;
+    static const uint64_t two_over_pi[] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0,
+                                           0xdb6295993c439041, 0xfe5163abdebbc561};
+    const uint32_t m = (u & 0x7fffffu) | 0x800000u, first = (u >> 23 & 0xff) - 150 - 2;
+    pl_u128 window = 0;
+    for (uint32_t i = first; i < first + 96; i++)
+        window = window << 1 | (two_over_pi[i / 64] >> (63 - i % 64) & 1);
+    const pl_u128 turn = window * m << 32; /* 2^128 is four quarters */
+    const uint64_t top = (uint64_t)(turn >> 64), q = (top + ((uint64_t)1 << 61)) >> 62;
+    const double r = (double)(int64_t)(top - (q << 62)) * 0x1p-62 * 0x1.921fb54442d18p+0;
+    const double v = sin_reduced(r, (uint32_t)q + quarter);
+    return u >> 31 && quarter == 0 ? -v : v;
 }
+
+/* sin flushes subnormal operands to a zero of their sign, with .ftz or without; cos of them is 1 either way. */
+static inline uint32_t sine(double v, uint32_t u, bool is_sin)
+{
+    const uint32_t r = u == 0x7f800000u || u == 0xff800000u ? F32_NAN : finish(v, false);
+    return is_sin && (u & 0x7fffffffu) == 0 ? u : r;
+}
+
+static inline void sine_lanes(uint32_t *d, const uint32_t *a, uint32_t mask, bool is_full,
+                              bool is_sin)
+{
+    _Alignas(64) uint32_t results[32];
+    uint32_t far = 0;
+    const uint32_t quarter = is_sin ? 0 : 1;
+    LANES(32)
+    {
+        const uint32_t u = f32_flush(a[i]);
+        far |= (u & 0x7fffffffu) >= FAR_ANGLE ? UINT32_MAX : 0;
+        results[i] = sine(sin_quarter((double)f32_of(u), quarter), u, is_sin);
+    }
+    for (unsigned i = 0; far && i < 32; i++)
+        if ((a[i] & 0x7fffffffu) >= FAR_ANGLE && (a[i] & 0x7f800000u) != 0x7f800000u)
+            results[i] = sine(sin_far(a[i], quarter), a[i], is_sin);
+    LANES(32)
+    {
+        const uint32_t r = results[i], old = d[i];
+        d[i] = is_full || (mask & pl_emu_lane_bit[i]) ? r : old;
+    }
+}
+
+#define SINE(id, is_sin)                                                                           \
+    void FULL(id)(ARGS)                                                                            \
+    {                                                                                              \
+        (void)vb, (void)vc, (void)mask, (void)x;                                                   \
+        sine_lanes(vd, va, UINT32_MAX, true, is_sin);                                              \
+    }                                                                                              \
+    void MASKED(id)(ARGS)                                                                          \
+    {                                                                                              \
+        (void)vb, (void)vc, (void)x;                                                               \
+        sine_lanes(vd, va, mask, false, is_sin);                                                   \
+    }
+SINE(sin_approx_f32, true)
+SINE(cos_approx_f32, false)
 
 #define APPROX1(id, value)                                                                         \
     KERNEL1(id##_f32, uint32_t, uint32_t, value(A, false))                                         \
@@ -125,16 +179,12 @@ static inline uint32_t sin_f32(uint32_t a)
 #define RCP(u, ftz)   finish(1.0 / V(u, ftz), ftz)
 #define SQRT(u, ftz)  finish(sqrt(V(u, ftz)), ftz)
 #define RSQRT(u, ftz) finish(1.0 / sqrt(V(u, ftz)), ftz)
-#define COS(u, ftz)   finish(sin_quarter(bounded_angle(V(u, ftz)), 1), ftz)
-#define SIN(u, ftz)   ((ftz) ? flush_if(sin_f32(u), true) : sin_f32(u))
 
 APPROX1(ex2_approx, EX2)
 APPROX1(lg2_approx, LG2)
 APPROX1(rcp_approx, RCP)
 APPROX1(sqrt_approx, SQRT)
 APPROX1(rsqrt_approx, RSQRT)
-APPROX1(cos_approx, COS)
-APPROX1(sin_approx, SIN)
 KERNEL1(tanh_approx_f32, uint32_t, uint32_t, finish(tanh_double(V(A, false)), false))
 
 /* "div.approx": for a divisor above 2^126 the quotient is a zero, of an infinite dividend a NaN; "div.full" has the whole range */

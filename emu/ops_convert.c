@@ -96,7 +96,8 @@ static uint64_t int_to_float(uint64_t a, struct pl_emu_mode m)
                        is_signed ? pl_num_of_i64((int64_t)v) : pl_num_of_u64(v), &rule);
 }
 
-/* f32 and f64 keep the top of a NaN's payload between each other, quieted; every other pair gives the canonical NaN. */
+/* f32 and f64 keep the top of a NaN's payload between each other, quieted; bf16 to f32 is a shift; every other pair gives the
+ * canonical NaN. */
 static uint64_t nan_between_f32_and_f64(uint64_t a, bool to_f64)
 {
     if (to_f64)
@@ -113,6 +114,8 @@ static uint64_t float_to_float(uint64_t a, struct pl_emu_mode m)
         (to == PL_NUM_F32 && from == PL_NUM_F64) || (to == PL_NUM_F64 && from == PL_NUM_F32);
     if (v.class == PL_NUM_NAN && is_f32_f64 && !rule.is_sat)
         return nan_between_f32_and_f64(a, to == PL_NUM_F64);
+    if (v.class == PL_NUM_NAN && to == PL_NUM_F32 && from == PL_NUM_BF16)
+        return a << 16;
     if (m.extra & PL_EMU_CVT_INTEGRAL)
         v = pl_num_round_integral(v, (enum pl_num_round)m.round);
     return pl_num_pack(to, v, &rule);

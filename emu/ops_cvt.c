@@ -16,7 +16,7 @@ KERNEL2(cvt_relu_f16x2_f32, uint32_t, uint32_t, uint32_t,
 KERNEL2(cvt_relu_bf16x2_f32, uint32_t, uint32_t, uint32_t,
         (uint32_t)relu16(f32_to_bf16(A)) << 16 | relu16(f32_to_bf16(B)))
 KERNEL1(cvt_f32_f16, uint32_t, uint16_t, f32_canonical(f16_to_f32(A)))
-KERNEL1(cvt_f32_bf16, uint32_t, uint16_t, f32_canonical(bf16_to_f32(A)))
+KERNEL1(cvt_f32_bf16, uint32_t, uint16_t, bf16_to_f32(A)) /* a shift: NaN payloads stay */
 KERNEL1(cvt_f64_f32, uint64_t, uint32_t, f64_bits((double)f32_of(A)))
 KERNEL1(cvt_f32_f64, uint32_t, uint64_t, f32_bits((float)f64_of(A)))
 KERNEL1(cvt_f32_s32, uint32_t, int32_t, f32_bits((float)A))

@@ -72,9 +72,7 @@ static inline uint64_t max_f64(uint64_t a, uint64_t b)
     return is_nan64(r) ? r | F64_QUIET : r;
 }
 
-static inline uint64_t quiet(uint64_t u) { return is_nan64(u) ? u | F64_QUIET : u; }
-
 KERNEL2(min_f64, uint64_t, uint64_t, uint64_t, min_f64(A, B))
 KERNEL2(max_f64, uint64_t, uint64_t, uint64_t, max_f64(A, B))
-KERNEL1(abs_f64, uint64_t, uint64_t, quiet(A & 0x7fffffffffffffffu))
-KERNEL1(neg_f64, uint64_t, uint64_t, quiet(A ^ 0x8000000000000000u))
+KERNEL1(abs_f64, uint64_t, uint64_t, A & 0x7fffffffffffffffu)
+KERNEL1(neg_f64, uint64_t, uint64_t, A ^ 0x8000000000000000u)

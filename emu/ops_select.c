@@ -143,6 +143,7 @@ static void fill_mode(struct pick *p)
         {PL_PTX_MOD_ABS_ABS, PL_EMU_M_ABS},
         {PL_PTX_MOD_XORSIGN_XORSIGN, PL_EMU_M_XORSIGN},
         {PL_PTX_MOD_WRAP_WRAP, PL_EMU_M_WRAP},
+        {PL_PTX_MOD_OOB_OOB, PL_EMU_M_OOB},
         {PL_PTX_MOD_HALF_HI, PL_EMU_M_HI},
         {PL_PTX_MOD_CC_CC, PL_EMU_M_CC_OUT},
     };
