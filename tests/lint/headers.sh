@@ -9,7 +9,7 @@ for h in $(cd "$top" && find base jit src emu tools include -name '*.h' ! -name 
     include/*) name=${h#include/} ;;
     *) name=$h ;;
     esac
-    printf '#include "%s"\n' "$name" |
+    printf '#include "%s"\ntypedef int not_empty;\n' "$name" |
         ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -D_GNU_SOURCE -I"$top/include" -I"$top" -I"$out" -fsyntax-only -x c - || {
         printf 'FAIL %s does not stand alone\n' "$h"
         status=1
