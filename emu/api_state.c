@@ -163,6 +163,7 @@ static struct pl_emu_config device_config(const struct pl_device *d)
     const struct pl_chip *c = d->chip;
     return (struct pl_emu_config){
         .sm = (uint16_t)c->sm,
+        .index = (uint32_t)d->ordinal,
         .n_sms = (uint32_t)d->n_sms,
         .threads_per_sm = (uint32_t)c->n_threads_sm,
         .ctas_per_sm = (uint32_t)c->n_blocks_sm,

@@ -21,7 +21,7 @@ struct pl_capture;
 struct pl_pool;
 struct pl_stream;
 
-enum { PL_MAX_DEVICES = 16, PL_MAX_RULES = 16, PL_CTX_STACK = 32, PL_N_LIMITS = 8 };
+enum { PL_MAX_DEVICES = PL_EMU_MAX_DEVICES, PL_MAX_RULES = 16, PL_CTX_STACK = 32, PL_N_LIMITS = 8 };
 
 enum pl_api {
 #define CU(name, version, symbol, need, capture, variant, params, args) PL_API_##symbol,

@@ -50,7 +50,7 @@ struct pl_emu_device *pl_emu_device_create(const struct pl_emu_config *config)
         return NULL;
     pl_emu_ops_init(PL_EMU_ISA_COUNT - 1);
     d->config = pl_emu_config_complete(*config);
-    d->memory = pl_emu_memory_create(d->config.memory_bytes);
+    d->memory = pl_emu_memory_create(d->config.memory_bytes, d->config.index);
     d->pool = pl_emu_pool_create();
     pthread_mutex_init(&d->lock, NULL);
     if (d->memory != NULL && d->pool != NULL)

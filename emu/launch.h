@@ -18,7 +18,8 @@ enum pl_emu_check { PL_EMU_CHECK_OFF, PL_EMU_CHECK_FAULTS, PL_EMU_CHECK_RACE };
 enum pl_emu_policy { PL_EMU_ASYNC_EAGER, PL_EMU_ASYNC_LATE, PL_EMU_ASYNC_RANDOM };
 
 struct pl_emu_config {
-    uint16_t sm; /* compute capability * 10: 90 */
+    uint16_t sm;    /* compute capability * 10: 90 */
+    uint32_t index; /* of the device among the process's: gives it addresses of its own */
     uint32_t n_sms;
     uint32_t threads_per_sm, ctas_per_sm,
         regs_per_sm; /* residency; 0: the least of the supported chips */

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Device addresses start here: above what a 32-bit mistake reaches, below the host's own mappings. */
+/* Device addresses: above what a 32-bit mistake reaches, below the host's own mappings; an equal part for each device. */
 #define FIRST_ADDRESS 0x200000000000u
-#define LAST_ADDRESS  0x500000000000u
+#define DEVICE_BYTES  0x030000000000u
 
 enum {
     MAP_AT_BYTES =
@@ -26,11 +26,11 @@ struct pl_emu_memory {
     size_t n_live, cap_live;
     struct pl_emu_allocation *freed[N_FREED_KEPT]; /* ring */
     _Atomic uint64_t n_freed;
-    uint64_t next_address, next_serial;
+    uint64_t next_address, last_address, next_serial;
     uint64_t total_bytes, used_bytes;
 };
 
-struct pl_emu_memory *pl_emu_memory_create(uint64_t total_bytes)
+struct pl_emu_memory *pl_emu_memory_create(uint64_t total_bytes, uint32_t index)
 {
     struct pl_emu_memory *m = calloc(1, sizeof *m);
     if (m == NULL)
@@ -40,7 +40,9 @@ struct pl_emu_memory *pl_emu_memory_create(uint64_t total_bytes)
         return NULL;
     }
     m->total_bytes = total_bytes;
-    m->next_address = FIRST_ADDRESS;
+    PL_ASSERT(index < PL_EMU_MAX_DEVICES);
+    m->next_address = FIRST_ADDRESS + index * DEVICE_BYTES;
+    m->last_address = m->next_address + DEVICE_BYTES;
     m->next_serial = 1;
     return m;
 }
@@ -123,7 +125,7 @@ static struct pl_emu_allocation *alloc_locked(struct pl_emu_memory *m, uint64_t 
     if (n_bytes == 0 || n_bytes > m->total_bytes - m->used_bytes)
         return NULL;
     uint64_t address = round_up(m->next_address, align_bytes < 512 ? 512 : align_bytes);
-    if (address + n_bytes + PL_EMU_RED_ZONE_BYTES > LAST_ADDRESS)
+    if (address + n_bytes + PL_EMU_RED_ZONE_BYTES > m->last_address)
         return NULL;
     struct pl_emu_allocation *a = calloc(1, sizeof *a);
     if (a == NULL)

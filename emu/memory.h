@@ -24,7 +24,7 @@ struct pl_emu_cta;
 struct pl_emu_cluster;
 struct pl_emu_memory;
 
-enum { PL_EMU_RED_ZONE_BYTES = 1 << 16 };
+enum { PL_EMU_RED_ZONE_BYTES = 1 << 16, PL_EMU_MAX_DEVICES = 16 };
 
 /* Windows: 4 GiB each, above every device address. */
 #define PL_EMU_SHARED_WINDOW 0x7e0000000000u
@@ -45,7 +45,9 @@ struct pl_emu_allocation {
 
 /* ---- the set --------------------------------------------------------------------------------------------------------------- */
 
-struct pl_emu_memory *pl_emu_memory_create(uint64_t total_bytes);
+/* index: which of the process's devices, 0 … PL_EMU_MAX_DEVICES - 1; each has addresses of its own, so an address tells its
+ * device. */
+struct pl_emu_memory *pl_emu_memory_create(uint64_t total_bytes, uint32_t index);
 void pl_emu_memory_destroy(struct pl_emu_memory *m);
 
 /*
