@@ -123,12 +123,16 @@ static inline pl_offs pl_offs_add_(pl_offs s, pl_val v)
         s.o[s.rank++] = v;
     return s;
 }
-#define PL_OFF_1(b, p)             pl_offs_add_(pl_offs_start_(), PL_V(b, p))
-#define PL_OFF_2(b, p, q)          pl_offs_add_(PL_OFF_1(b, p), PL_V(b, q))
-#define PL_OFF_3(b, p, q, r)       pl_offs_add_(PL_OFF_2(b, p, q), PL_V(b, r))
-#define PL_OFF_4(b, p, q, r, s)    pl_offs_add_(PL_OFF_3(b, p, q, r), PL_V(b, s))
-#define PL_OFF_5(b, p, q, r, s, t) pl_offs_add_(PL_OFF_4(b, p, q, r, s), PL_V(b, t))
-#define PL_OFF(b, ...)             PL_CAT(PL_OFF_, PL_NARG(__VA_ARGS__))(b, __VA_ARGS__)
+#define PL_OFF_1(b, p)                   pl_offs_add_(pl_offs_start_(), PL_V(b, p))
+#define PL_OFF_2(b, p, q)                pl_offs_add_(PL_OFF_1(b, p), PL_V(b, q))
+#define PL_OFF_3(b, p, q, r)             pl_offs_add_(PL_OFF_2(b, p, q), PL_V(b, r))
+#define PL_OFF_4(b, p, q, r, s)          pl_offs_add_(PL_OFF_3(b, p, q, r), PL_V(b, s))
+#define PL_OFF_5(b, p, q, r, s, t)       pl_offs_add_(PL_OFF_4(b, p, q, r, s), PL_V(b, t))
+#define PL_OFF_6(b, p, q, r, s, t, u)    pl_offs_add_(PL_OFF_5(b, p, q, r, s, t), PL_V(b, u))
+#define PL_OFF_7(b, p, q, r, s, t, u, v) pl_offs_add_(PL_OFF_6(b, p, q, r, s, t, u), PL_V(b, v))
+#define PL_OFF_8(b, p, q, r, s, t, u, v, w)                                                        \
+    pl_offs_add_(PL_OFF_7(b, p, q, r, s, t, u, v), PL_V(b, w))
+#define PL_OFF(b, ...) PL_CAT(PL_OFF_, PL_NARG(__VA_ARGS__))(b, __VA_ARGS__)
 
 /* ---- layouts of register values ---- */
 

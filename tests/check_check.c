@@ -1,0 +1,658 @@
+/* The checks on traces: each row raised, in place; the matrix of operations and spaces cell by cell; the order of the report. */
+#include "src/ir/read.h"
+#include "tests/trace_case.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+
+/* ---- one body for each row ---- */
+
+static int expected_line;
+#define MARK       (expected_line = __LINE__)
+#define BODY(code) static void body_##code(pl_builder *b, const void *params)
+#define TILE       PL_SHAPE(16, 64)
+#define SMEM(t)    pl_smem(b, t, TILE, PL_SWIZZLE_NONE)
+#define X_TILE     pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), TILE)
+#define Y_TILE     pl_tile(b, pl_param(b, 1), PL_OFF(b, 0, 0), TILE)
+
+static pl_ref tmem_tile(pl_builder *b) { return pl_tmem(b, PL_F32, PL_SHAPE(128, 64), 0); }
+
+BODY(2001)
+{
+    (void)params, MARK,
+        pl_atomic_add(b, pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0), 1);
+}
+BODY(2002) { (void)params, MARK, pl_load(b, tmem_tile(b)); }
+BODY(2003) { (void)params, MARK, pl_store(b, tmem_tile(b), 0.0f); }
+BODY(2004) { (void)params, MARK, pl_swap(b, tmem_tile(b), 0.0f); }
+BODY(2005) { (void)params, MARK, pl_load(b, pl_acc(b, PL_F32, PL_SHAPE(64, 64))); }
+BODY(2006) { (void)params, MARK, pl_store(b, pl_at(b, pl_semaphore(b, pl_param(b, 6)), 0), 1); }
+BODY(2007)
+{
+    (void)params;
+    pl_block_cluster(b, 2, 1, 1);
+    pl_ref r = pl_peer(b, pl_smem(b, PL_F32, PL_SHAPE_SCALAR, PL_SWIZZLE_NONE), 1);
+    pl_bar bar = pl_barrier(b, 1);
+    MARK, pl_async_store_smem(b, r, pl_scalar(b, 3), bar);
+    pl_barrier_wait(b, bar);
+}
+BODY(2010) { (void)params, MARK, pl_store(b, X_TILE, 0.0f); }
+BODY(2011) { (void)params, MARK, pl_peer(b, SMEM(PL_F32), 1); }
+BODY(2012)
+{
+    (void)params;
+    pl_block_cluster(b, 2, 1, 1);
+    pl_ref t = pl_peer(b, SMEM(PL_BF16), 1);
+    MARK, pl_copy_smem_to_gmem(b, t, Y_TILE);
+}
+BODY(2013)
+{
+    (void)params;
+    pl_ref r = pl_window(b, pl_param(b, 5), PL_OFF(b, 0, 0), TILE);
+    MARK, pl_atomic_max(b, r, 1.0f);
+}
+BODY(2014)
+{
+    (void)params;
+    pl_ref r = pl_clip(b, SMEM(PL_F32), 0, pl_scalar(b, 4));
+    MARK, pl_swap(b, r, 1.0f);
+}
+BODY(2090) { (void)params, MARK, pl_griddep_wait(b); }
+BODY(2091) { (void)params, MARK, pl_commit_tmem(b); }
+BODY(2092) { (void)params, MARK, pl_regs(b, PL_F32, TILE, pl_layout_of(PL_LAYOUT_WGMMA), 0.0f); }
+BODY(3001) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(48)); }
+BODY(3002) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(128)); }
+BODY(3003) { (void)params, MARK, pl_smem(b, PL_F32, TILE, pl_transforms_make(7, 32, 128)); }
+static void copy_with(pl_builder *b, const pl_copy_opt *o, pl_ref src, pl_ref dst)
+{
+    pl_bar bar = pl_barrier(b, 1);
+    MARK, pl_copy_gmem_to_smem_ex(b, src, dst, bar, o);
+    pl_barrier_wait(b, bar);
+}
+BODY(3004)
+{
+    (void)params;
+    const pl_copy_opt o = {.multicast_mask = 4};
+    pl_block_cluster(b, 2, 1, 1);
+    copy_with(b, &o, X_TILE, SMEM(PL_BF16));
+}
+BODY(3005)
+{
+    (void)params;
+    const pl_copy_opt o = {.pair_axis_plus1 = 1};
+    copy_with(b, &o, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(32, 64)), SMEM(PL_BF16));
+}
+BODY(3006)
+{
+    (void)params;
+    const pl_copy_opt o = {.reduce = PL_ADD};
+    copy_with(b, &o, X_TILE, SMEM(PL_BF16));
+}
+BODY(3007)
+{
+    (void)params;
+    const pl_copy_opt o = {.reduce = PL_MUL};
+    MARK, pl_copy_smem_to_gmem_ex(b, SMEM(PL_BF16), Y_TILE, &o);
+}
+BODY(3008)
+{
+    (void)params;
+    const pl_copy_opt o = {.how = PL_HOW_TMA};
+    copy_with(b, &o, X_TILE, SMEM(PL_BF16));
+}
+static const pl_copy_opt by_tma = {.how = PL_HOW_TMA};
+BODY(3010)
+{
+    (void)params;
+    copy_with(b, &by_tma, pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(512, 8)),
+              pl_smem(b, PL_BF16, PL_SHAPE(512, 8), PL_SWIZZLE_NONE));
+}
+BODY(3011)
+{
+    (void)params;
+    copy_with(b, &by_tma, pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(16, 4)),
+              pl_smem(b, PL_BF16, PL_SHAPE(16, 4), PL_SWIZZLE_NONE));
+}
+BODY(3012) { (void)params, copy_with(b, &by_tma, X_TILE, SMEM(PL_BF16)); }
+static void async_store(pl_builder *b, pl_ref dst, pl_op2 op)
+{
+    pl_val v = pl_broadcast(b, pl_cast(b, 1, pl_dtype_of(b, dst)), 0, pl_dim_const(b, dst, 0));
+    pl_bar bar = pl_barrier(b, 1);
+    MARK, pl_async_store_smem_at(b, dst, v, bar, op, PL_LOC);
+    pl_barrier_wait(b, bar);
+}
+static pl_ref peer_array(pl_builder *b, pl_dtype t, int n)
+{
+    pl_block_cluster(b, 2, 1, 1);
+    return pl_peer(b, pl_smem(b, t, PL_SHAPE(n), PL_SWIZZLE_NONE), 1);
+}
+BODY(3013) { (void)params, async_store(b, peer_array(b, PL_U8, 6), PL_OP2_NONE); }
+BODY(3014)
+{
+    (void)params;
+    pl_block_cluster(b, 2, 1, 1);
+    async_store(b, pl_smem(b, PL_I32, PL_SHAPE(4), PL_SWIZZLE_NONE), PL_OP2_NONE);
+}
+BODY(3015) { (void)params, async_store(b, peer_array(b, PL_F32, 4), PL_ADD); }
+BODY(3016)
+{
+    (void)params;
+    pl_bar bar = pl_barrier(b, 1);
+    pl_val rows = pl_iota(b, PL_I64, PL_SHAPE(16), 0);
+    MARK, pl_gather_rows(b, X_TILE, rows, SMEM(PL_BF16), bar);
+    pl_barrier_wait(b, bar);
+}
+BODY(3017)
+{
+    (void)params;
+    copy_with(b, NULL, X_TILE, pl_clip(b, SMEM(PL_BF16), 0, pl_scalar(b, 4)));
+}
+BODY(3020)
+{
+    (void)params;
+    pl_val v = pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, pl_program_id(b, 0), 0), TILE));
+    MARK, pl_reduce(b, PL_MAX, v, 1, PL_SCOPE_WARPGROUP);
+}
+BODY(4001) { (void)params, MARK, pl_tmem(b, PL_F32, PL_SHAPE(128), 0); }
+BODY(4002) { (void)params, MARK, pl_tmem(b, PL_F32, PL_SHAPE(32, 64), 0); }
+BODY(4003)
+{
+    (void)params;
+    tmem_tile(b);
+    MARK, pl_tmem(b, PL_F32, PL_SHAPE(128, 512), 0);
+}
+BODY(4004)
+{
+    (void)params;
+    pl_block_cluster(b, 2, 1, 1);
+    tmem_tile(b);
+    MARK, pl_tmem(b, PL_F32, PL_SHAPE(128, 64), 1);
+}
+BODY(4005) { (void)params, MARK, pl_tmem(b, PL_F32, PL_SHAPE(128, 64), 1); }
+BODY(4006)
+{
+    (void)params;
+    pl_ref t = tmem_tile(b);
+    MARK, pl_window(b, t, PL_OFF(b, 0, 0), PL_SHAPE(64, 64));
+}
+static pl_ref operand(pl_builder *b, pl_dtype t, int rows, int cols)
+{
+    return pl_smem(b, t, PL_SHAPE(rows, cols), PL_SWIZZLE_AUTO);
+}
+static void wgmma(pl_builder *b, pl_dtype d, pl_dtype t, int m, int n, int k)
+{
+    pl_ref x = operand(b, t, m, k), y = operand(b, t, k, n), acc = pl_acc(b, d, PL_SHAPE(m, n));
+    MARK, pl_wgmma(b, acc, x, y);
+}
+BODY(4010) { (void)params, wgmma(b, PL_F16, PL_BF16, 64, 64, 64); }
+BODY(4011) { (void)params, wgmma(b, PL_F32, PL_BF16, 32, 64, 64); }
+BODY(4012) { (void)params, wgmma(b, PL_F32, PL_BF16, 64, 320, 64); }
+BODY(4013) { (void)params, wgmma(b, PL_F32, PL_E4M3, 64, 64, 48); }
+BODY(4014)
+{
+    (void)params;
+    pl_ref d = pl_tmem(b, PL_F32, PL_SHAPE(128, 64), 0),
+           y = pl_tmem(b, PL_BF16, PL_SHAPE(64, 64), 0);
+    pl_ref x = operand(b, PL_BF16, 128, 64);
+    MARK, pl_tcgen05_mma(b, d, x, y, NULL);
+}
+BODY(4015)
+{
+    (void)params;
+    pl_ref d = tmem_tile(b), scale = pl_tmem(b, PL_E8M0, PL_SHAPE(128, 4), 0);
+    const pl_mma_opt o = {.a_scale = scale};
+    pl_ref x = operand(b, PL_E4M3, 128, 128), y = operand(b, PL_E4M3, 128, 64);
+    MARK, pl_tcgen05_mma(b, d, x, y, &o);
+}
+BODY(4016)
+{
+    (void)params;
+    pl_ref x = pl_smem(b, PL_BF16, PL_SHAPE(64, 64), PL_SWIZZLE_NONE),
+           y = operand(b, PL_BF16, 64, 64);
+    MARK, pl_wgmma(b, pl_acc(b, PL_F32, PL_SHAPE(64, 64)), x, y);
+}
+BODY(5001)
+{
+    (void)params;
+    PL_IF(b, pl_lt(b, pl_scalar(b, 4), 1))
+    {
+        MARK;
+        PL_WARPGROUP(b, 0) { pl_fence(b, PL_FENCE_CTA); }
+    }
+}
+BODY(5002)
+{
+    (void)params;
+    PL_WARP(b, 0, 2) { pl_fence(b, PL_FENCE_CTA); }
+    MARK;
+    PL_WARPGROUP(b, 0) { pl_fence(b, PL_FENCE_CTA); }
+}
+BODY(5003)
+{
+    (void)params, MARK;
+    PL_WARPGROUP(b, 1) { pl_fence(b, PL_FENCE_CTA); }
+}
+BODY(5004)
+{
+    (void)params;
+    PL_WARP(b, 0, 0) { MARK, pl_iota(b, PL_F32, PL_SHAPE(64), 0); }
+}
+BODY(5005)
+{
+    (void)params;
+    PL_WARPGROUP(b, 0) { MARK, pl_bar_sync(b, PL_SCOPE_CTA); }
+}
+BODY(5006)
+{
+    (void)params;
+    pl_bar bar = pl_barrier(b, 1);
+    pl_barrier_arrive(b, bar);
+    MARK, pl_barrier_test(b, bar);
+}
+BODY(5007) { (void)params, MARK, pl_set_max_registers(b, 240); }
+BODY(5010)
+{
+    (void)params;
+    MARK;
+    pl_bar bar = pl_barrier(b, 1);
+    pl_barrier_wait(b, bar);
+}
+BODY(5011)
+{
+    (void)params;
+    MARK;
+    pl_bar bar = pl_barrier(b, 1);
+    pl_barrier_arrive(b, bar);
+}
+static pl_pipe thread_pipe(pl_builder *b, int n_consumers)
+{
+    const pl_pipe_desc d = {.stages = 2,
+                            .producer = PL_BY_THREADS,
+                            .consumer = PL_BY_THREADS,
+                            .n_consumers = n_consumers};
+    return MARK, pl_pipe_make(b, &d);
+}
+BODY(5012)
+{
+    (void)params;
+    pl_pipe p = thread_pipe(b, 1);
+    PL_CONSUME(b, p, s) {}
+}
+BODY(5013)
+{
+    (void)params;
+    pl_pipe p = thread_pipe(b, 1);
+    PL_PRODUCE(b, p, s) {}
+}
+BODY(5014)
+{
+    (void)params;
+    pl_pipe p = thread_pipe(b, 1);
+    PL_WARP(b, 0, 0)
+    {
+        PL_PRODUCE(b, p, s) {}
+    }
+    PL_WARP(b, 0, 1)
+    {
+        MARK;
+        PL_PRODUCE(b, p, s) {}
+    }
+    PL_WARP(b, 0, 2)
+    {
+        PL_CONSUME(b, p, s) {}
+    }
+}
+BODY(5015)
+{
+    (void)params;
+    pl_block_warpgroups(b, 2);
+    PL_FOR(b, i, 0, pl_warpgroup_id(b))
+    {
+        MARK, pl_reduce(b, PL_ADD, pl_iota(b, PL_F32, PL_SHAPE(128), 0), 0, PL_SCOPE_CTA);
+    }
+}
+BODY(5017)
+{
+    (void)params;
+    MARK;
+    pl_bar bar = pl_cluster_barrier(b, 1);
+    pl_barrier_arrive(b, bar);
+    pl_barrier_wait(b, bar);
+}
+BODY(5018)
+{
+    (void)params;
+    pl_ref t = SMEM(PL_BF16);
+    pl_store(b, t, 1.0f);
+    MARK, pl_copy_smem_to_gmem(b, t, Y_TILE);
+}
+BODY(5019)
+{
+    (void)params;
+    pl_pipe p = thread_pipe(b, 2);
+    PL_WARP(b, 0, 0)
+    {
+        PL_PRODUCE(b, p, s) {}
+    }
+    PL_WARP(b, 0, 1)
+    {
+        PL_CONSUME(b, p, s) {}
+    }
+}
+BODY(5020)
+{
+    (void)params;
+    pl_ref t = SMEM(PL_BF16);
+    pl_bar bar = pl_barrier(b, 1);
+    pl_copy_gmem_to_smem(b, X_TILE, t, bar);
+    MARK, pl_load(b, t);
+    pl_barrier_wait(b, bar);
+}
+
+struct raising {
+    int code;
+    trace_body body;
+    int32_t arch;
+    pl_fact_set facts;
+};
+static const struct raising raisings[] = {
+#define R(code, arch) {code, body_##code, arch, 15},
+    R(2001, 90) R(2002, 100) R(2003, 100) R(2004, 100) R(2005, 90) R(2006, 90) R(2007, 90)
+        R(2010, 90) R(2011, 90) R(2012, 90) R(2013, 90) R(2014, 90) R(2090, 90) R(2091, 90)
+            R(2092, 90) R(3001, 90) R(3002, 90) R(3003, 90) R(3004, 90) R(3005, 90) R(3006, 90)
+                R(3007, 90) R(3008, 80) R(3010, 90)
+                    R(3011, 90){3012, body_3012, 90, PL_FACT_UNIT_STRIDE},
+    R(3013, 90) R(3014, 90) R(3015, 90) R(3016, 90) R(3017, 90) R(3020, 90) R(4001, 100)
+        R(4002, 100) R(4003, 100) R(4004, 100) R(4005, 100) R(4006, 100) R(4010, 90) R(4011, 90)
+            R(4012, 90) R(4013, 90) R(4014, 100) R(4015, 100) R(4016, 90) R(5001, 90) R(5002, 90)
+                R(5003, 90) R(5004, 90) R(5005, 90) R(5006, 90) R(5007, 90) R(5010, 90) R(5011, 90)
+                    R(5012, 90) R(5013, 90) R(5014, 90) R(5015, 90) R(5017, 90) R(5018, 90)
+                        R(5019, 90) R(5020, 90)
+#undef R
+};
+enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };
+
+static void print_all(const struct trace_case *c)
+{
+    for (uint32_t i = 0; i < c->diags.list.n; i++)
+        fprintf(stderr, "PL%d line %d: %s\n", c->diags.list.data[i].info->code,
+                c->diags.list.data[i].where.line, c->diags.list.data[i].text);
+}
+
+START_TEST(each_row_is_raised_alone_and_in_place)
+{
+    const struct raising *r = &raisings[_i];
+    struct trace_case *c = trace_limited(r->body, r->arch, r->facts, 0);
+    if (trace_count(c, r->code) != 1)
+        print_all(c);
+    ck_assert(c->traced);
+    ck_assert_msg(trace_count(c, r->code) == 1, "PL%d: %d times", r->code, trace_count(c, r->code));
+    for (uint32_t i = 0; i < c->diags.list.n; i++) {
+        const struct pl_diag *d = &c->diags.list.data[i];
+        bool is_unserved =
+            d->info->code == 2090 || d->info->code == 2092; /* true beside it, until it is served */
+        ck_assert_msg(d->info->code == r->code || is_unserved, "PL%d too: %s", d->info->code,
+                      d->text);
+        if (d->info->code == r->code)
+            ck_assert_msg(d->where.line == expected_line || d->where.line == expected_line + 1,
+                          "line %d, not %d", d->where.line, expected_line);
+    }
+    trace_free(c);
+}
+END_TEST
+
+static const int check_rows[] = {
+#define DIAG(code, id, severity, parameters, arguments, format, remedy, source) code,
+#include "src/check/copy.def"
+#include "src/check/place.def"
+#include "src/check/served.def"
+#include "src/check/space.def"
+#include "src/check/sync.def"
+#include "src/check/tensor.def"
+#undef DIAG
+};
+
+START_TEST(each_row_has_a_body)
+{
+    int code = check_rows[_i];
+    bool has = code == 2093 || code == 3009; /* need another kernel: tests of their own below */
+    for (int i = 0; i < N_RAISINGS; i++)
+        has = has || raisings[i].code == code;
+    ck_assert_msg(has, "PL%d is not raised", code);
+}
+END_TEST
+
+static void body_nothing(pl_builder *b, const void *params) { (void)b, (void)params; }
+
+START_TEST(the_tpu_model_is_refused)
+{
+    struct trace_case *c = trace_on(body_nothing, 90);
+    ck_assert(c->checked);
+    c->kernel.model = PL_MODEL_TPU;
+    ck_assert(!pl_check(&c->fn));
+    ck_assert_int_eq(trace_count(c, 2093), 1);
+    ck_assert(pl_check_is_unsupported(&c->diags));
+    trace_free(c);
+}
+END_TEST
+
+/* A tensor of rank 6 in the place of parameter 5. */
+static void body_rank_6(pl_builder *b, const void *params)
+{
+    (void)params;
+    const pl_shape s = PL_SHAPE(2, 2, 2, 2, 2, 8);
+    pl_offs zero = {.rank = 6};
+    for (int i = 0; i < 6; i++)
+        zero.o[i] = pl_lit_i(b, 0);
+    copy_with(b, &by_tma, pl_window(b, pl_param(b, 5), zero, s),
+              pl_smem(b, PL_F32, s, PL_SWIZZLE_NONE));
+}
+
+START_TEST(tma_has_at_most_five_axes)
+{
+    struct trace_case *c = calloc(1, sizeof *c);
+    trace_request_make(c, body_rank_6, 90, 15);
+    c->request.args[5].rank = 6;
+    c->request.args[5].dims[1] = -1;
+    pl_diags_init(&c->diags, &c->arena);
+    ck_assert(pl_fn_init(&c->fn, &c->arena, &c->diags, &c->request) && pl_trace_run(&c->fn));
+    ck_assert(!pl_check(&c->fn));
+    ck_assert_int_eq(trace_count(c, 3009), 1);
+    trace_free(c);
+}
+END_TEST
+
+/* ---- data: tests/ir ---- */
+
+/*
+ * Each file is a trace, with what the checks say in comments:   ; expect: PL2002 line 9   or   ; expect: nothing
+ */
+enum { MAX_FILES = 200 };
+static char files[MAX_FILES][80];
+static int n_files;
+
+static int by_name(const void *x, const void *y) { return strcmp(x, y); }
+
+static void find_files(void)
+{
+    DIR *d = opendir(PL_SRCDIR "/tests/ir");
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+        if (strstr(e->d_name, ".ir") != NULL && n_files < MAX_FILES)
+            snprintf(files[n_files++], sizeof files[0], "%.79s", e->d_name);
+    if (d != NULL)
+        closedir(d);
+    qsort(files, (size_t)n_files, sizeof files[0], by_name);
+}
+
+static char *text_of_file(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/ir/%s", PL_SRCDIR, name);
+    FILE *f = fopen(path, "rb");
+    ck_assert_ptr_nonnull(f);
+    char *text = calloc(1, 1 << 16);
+    size_t n = fread(text, 1, (1 << 16) - 1, f);
+    ck_assert_uint_gt(n, 0);
+    fclose(f);
+    return text;
+}
+
+START_TEST(files_say_what_they_expect)
+{
+    char *text = text_of_file(files[_i]);
+    struct pl_arena arena = {0};
+    struct pl_diags diags;
+    struct pl_fn fn;
+    struct pl_ir_read_error err;
+    pl_diags_init(&diags, &arena);
+    ck_assert_msg(pl_ir_read(&fn, &arena, &diags, files[_i], text, &err), "%s:%d: %s", files[_i],
+                  err.line, err.text);
+    pl_check(&fn);
+    uint32_t n_expected = 0;
+    for (const char *p = strstr(text, "; expect: "); p != NULL; p = strstr(p + 1, "; expect: ")) {
+        int code = 0, line = 0;
+        if (sscanf(p, "; expect: PL%d line %d", &code, &line) != 2)
+            continue;
+        ck_assert_msg(n_expected < diags.list.n, "%s: PL%d line %d is not raised", files[_i], code,
+                      line);
+        const struct pl_diag *d = &diags.list.data[n_expected++];
+        ck_assert_msg(d->info->code == code && d->where.line == line,
+                      "%s: PL%d line %d where PL%d line %d is expected", files[_i], d->info->code,
+                      d->where.line, code, line);
+    }
+    ck_assert_msg(n_expected == diags.list.n, "%s: PL%d line %d is not expected: %s", files[_i],
+                  diags.list.data[n_expected].info->code, diags.list.data[n_expected].where.line,
+                  diags.list.data[n_expected].text);
+    struct pl_buf out;
+    pl_buf_init(&out, &arena, 1024);
+    pl_ir_print(&fn, &out);
+    struct pl_fn again;
+    ck_assert_msg(pl_ir_read(&again, &arena, &diags, files[_i], out.text, &err),
+                  "%s: its print, line %d: %s", files[_i], err.line, err.text);
+    pl_arena_fini(&arena);
+    free(text);
+}
+END_TEST
+
+START_TEST(there_are_files) { ck_assert_int_gt(n_files, 5); }
+END_TEST
+
+/* Every broken text is refused with a line, and never crashes: all prefixes of a good one, and each line cut in the middle. */
+START_TEST(broken_texts_are_refused)
+{
+    char *text = text_of_file(files[_i]);
+    size_t n = strlen(text);
+    for (size_t cut = 0; cut < n; cut += 1 + cut / 64) {
+        char *prefix = calloc(1, n + 2);
+        memcpy(prefix, text, cut);
+        prefix[cut] = "%$!#{}x9"[cut % 8];
+        struct pl_arena arena = {0};
+        struct pl_diags diags;
+        struct pl_fn fn;
+        struct pl_ir_read_error err;
+        pl_diags_init(&diags, &arena);
+        if (pl_ir_read(&fn, &arena, &diags, "prefix", prefix, &err))
+            pl_check(&fn);
+        else
+            ck_assert_str_ne(err.text, "");
+        pl_arena_fini(&arena);
+        free(prefix);
+    }
+    free(text);
+}
+END_TEST
+
+/* ---- what is traced and not served: exactly these ---- */
+
+static const char *const unserved[] = {
+    "extract",
+    "atomic",
+    "prefetch",
+    "async_store_smem",
+    "gather_rows",
+    "async_load_tmem",
+    "wait_load_tmem",
+    "async_store_tmem",
+    "commit_tmem",
+    "copy_smem_to_tmem",
+    "copy_scales_to_tmem",
+    "tcgen05_mma",
+    "tcgen05_commit",
+    "wgmma",
+    "wgmma_val",
+    "wgmma_wait",
+    "acc_load",
+    "acc_init",
+    "mma",
+    "barrier_test",
+    "griddep_wait",
+    "griddep_launch",
+    "set_max_registers",
+    "semaphore_signal",
+    "semaphore_wait",
+    "semaphore_read",
+    "clc_next",
+    "inline_ptx",
+    "ptx_out",
+};
+
+START_TEST(exactly_the_listed_operations_are_not_served)
+{
+    const struct pl_op_info *info = &pl_op_infos[_i];
+    bool is_listed = false;
+    for (size_t i = 0; i < sizeof unserved / sizeof unserved[0]; i++)
+        is_listed = is_listed || strcmp(unserved[i], info->name) == 0;
+    ck_assert_msg(is_listed == !info->is_served, "%s is %s", info->name,
+                  info->is_served ? "served" : "not served");
+}
+END_TEST
+
+/* ---- the order of the report, and that all of it is there ---- */
+
+static void body_many(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref t = pl_tmem(b, PL_F32, PL_SHAPE(32, 64), 0), s = SMEM(PL_BF16);
+    pl_bar bar = pl_barrier(b, 1);
+    pl_barrier_wait(b, bar);
+    pl_store(b, t, 0.0f);
+    PL_WARPGROUP(b, 0) { pl_bar_sync(b, PL_SCOPE_CTA); }
+    const pl_copy_opt o = {.reduce = PL_MUL};
+    pl_copy_smem_to_gmem_ex(b, s, Y_TILE, &o);
+}
+
+START_TEST(all_violations_are_reported_in_the_documented_order)
+{
+    static const int codes[] = {2003, 5005, 3007, 4002, 5010};
+    struct trace_case *c = trace_on(body_many, 100);
+    ck_assert_uint_eq(c->diags.list.n, 5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(c->diags.list.data[i].info->code, codes[i]);
+    ck_assert(!pl_check_is_unsupported(&c->diags));
+    trace_free(c);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("check");
+    TCase *t = tcase_create("rows");
+    tcase_add_loop_test(t, each_row_is_raised_alone_and_in_place, 0, N_RAISINGS);
+    tcase_add_loop_test(t, each_row_has_a_body, 0, (int)(sizeof check_rows / sizeof check_rows[0]));
+    tcase_add_test(t, the_tpu_model_is_refused);
+    tcase_add_test(t, tma_has_at_most_five_axes);
+    tcase_add_loop_test(t, exactly_the_listed_operations_are_not_served, 1, PL_OP_COUNT);
+    tcase_add_test(t, all_violations_are_reported_in_the_documented_order);
+    suite_add_tcase(s, t);
+    find_files();
+    t = tcase_create("files");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, there_are_files);
+    tcase_add_loop_test(t, files_say_what_they_expect, 0, n_files);
+    tcase_add_loop_test(t, broken_texts_are_refused, 0, n_files);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
