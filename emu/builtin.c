@@ -192,8 +192,7 @@ static enum pl_emu_status call_vprintf(struct pl_emu_warp *w, const struct pl_em
 {
     const struct pl_emu_call *c = ins->extra;
     struct pl_emu_device *dev = w->cta->cluster->grid->device;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         char fmt[MAX_STRING_BYTES];
         struct output o = {.n_bytes = 0};
         if (!read_string(w, lane, read_arg(w, c, 0, lane), fmt, sizeof fmt) ||
@@ -216,8 +215,7 @@ static enum pl_emu_status call_malloc(struct pl_emu_warp *w, const struct pl_emu
 {
     const struct pl_emu_call *c = ins->extra;
     struct pl_emu_device *dev = w->cta->cluster->grid->device;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t n = read_arg(w, c, 0, lane);
         pthread_mutex_lock(&dev->lock);
         bool fits = n != 0 && n <= dev->config.heap_bytes - dev->heap_used_bytes;
@@ -235,8 +233,7 @@ static enum pl_emu_status call_free(struct pl_emu_warp *w, const struct pl_emu_i
 {
     const struct pl_emu_call *c = ins->extra;
     struct pl_emu_device *dev = w->cta->cluster->grid->device;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t at = read_arg(w, c, 0, lane);
         const struct pl_emu_allocation *a = at != 0 ? pl_emu_memory_find(dev->memory, at) : NULL;
         if (at == 0)

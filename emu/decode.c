@@ -255,6 +255,7 @@ static struct pl_emu_ins *emit(struct decoder *d, pl_emu_exec_fn *exec)
     struct pl_emu_ins *i = pl_vec_push(d->scratch, &d->code);
     if (i == NULL)
         return NULL;
+    *i = (struct pl_emu_ins){0}; /* the vector is used again for each function */
     i->kind = PL_EMU_KIND_EXEC;
     i->exec = exec;
     i->line = d->ins != NULL ? d->ins->line : d->f->line;
@@ -310,17 +311,17 @@ static const struct pl_ptx_var *var_of(const struct decoder *d, const struct pl_
     return &d->m->vars.data[o->var - 1];
 }
 
-/* Kept in local memory: .local variables, and .param variables of device functions and calls. */
-static bool is_local(const struct pl_ptx_var *v)
-{
-    return v->space == PL_PTX_SPACE_LOCAL ||
-           (v->space == PL_PTX_SPACE_PARAM && v->param_offset < 0);
-}
-
 static bool is_entry_param(const struct decoder *d, const struct pl_ptx_var *v)
 {
     return v->space == PL_PTX_SPACE_PARAM && v->func != 0 &&
            d->m->funcs.data[v->func - 1].is_entry && v->param_offset >= 0;
+}
+
+/* Kept in local memory: .local variables, and .param variables of device functions and calls. */
+static bool is_local(const struct decoder *d, const struct pl_ptx_var *v)
+{
+    return v->space == PL_PTX_SPACE_LOCAL ||
+           (v->space == PL_PTX_SPACE_PARAM && !is_entry_param(d, v));
 }
 
 static uint32_t local_offset(struct decoder *d, uint32_t var)
@@ -344,7 +345,7 @@ static struct pl_emu_arg var_value(struct decoder *d, const struct pl_ptx_operan
         return shared_arg(d, var, o->offset, bits, false);
     if (is_entry_param(d, v))
         return const_arg(d, bits, (uint64_t)(v->param_offset + o->offset));
-    if (is_local(v)) {
+    if (is_local(d, v)) {
         bool is_param =
             v->space ==
             PL_PTX_SPACE_PARAM; /* a device function's: only its generic address is of use */
@@ -396,7 +397,7 @@ static struct pl_emu_arg address_arg(struct decoder *d, const struct pl_ptx_oper
     if (v->space == PL_PTX_SPACE_SHARED) {
         bool is_generic = takes_generic(d);
         a = shared_arg(d, o->var - 1, 0, is_generic ? 64 : 32, is_generic);
-    } else if (is_local(v)) {
+    } else if (is_local(d, v)) {
         d->out->uses_local_base = true;
         if (v->space == PL_PTX_SPACE_LOCAL && takes_generic(d)) {
             a = emit_temp(d, pl_emu_exec_local_address, 64, PL_EMU_LOCAL_WINDOW);
@@ -714,13 +715,12 @@ static const struct pl_emu_place *formals(struct decoder *d, const uint32_t *lis
     struct pl_emu_place *out = pl_arena_array(d->arena, n + 1u, sizeof *out);
     for (uint32_t i = 0; out != NULL && i < n; i++) {
         if (d->f->has_reg_params) {
-            struct pl_emu_arg a = reg_arg(d, list[i] - 1);
+            struct pl_emu_arg a = reg_arg(d, list[i]);
             out[i] = (struct pl_emu_place){
                 .is_reg = true, .bits = a.bits, .offset_bytes = a.offset_bytes};
         } else {
-            out[i] =
-                (struct pl_emu_place){.offset_bytes = local_offset(d, list[i] - 1),
-                                      .n_bytes = (uint32_t)d->m->vars.data[list[i] - 1].n_bytes};
+            out[i] = (struct pl_emu_place){.offset_bytes = local_offset(d, list[i]),
+                                           .n_bytes = (uint32_t)d->m->vars.data[list[i]].n_bytes};
         }
     }
     return out;

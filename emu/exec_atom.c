@@ -220,8 +220,7 @@ enum pl_emu_status pl_emu_exec_atom(struct pl_emu_warp *w, const struct pl_emu_i
                           .type = pl_emu_type(ins, 0),
                           .is_cas = form == PL_PTX_atom_cas || form == PL_PTX_atom_cas_b128,
                           .is_exch = form == PL_PTX_atom_exch || form == PL_PTX_atom_exch_b128};
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t at = pl_emu_address(w, m, lane);
         void *p = pl_emu_access_lane(w, a, lane, at, true, true, "atomic");
         if (p == NULL)

@@ -86,16 +86,10 @@ struct arrival {
 };
 
 /* .aligned, and every form of bar: the whole warp executes it together. */
-static bool check_converged(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+static bool is_aligned(const struct pl_emu_ins *ins)
 {
-    const struct pl_ptx_info *info = &pl_ptx_infos[ins->ptx->form];
-    bool is_aligned = (info->flags & PL_PTX_F_ALIGNED) != 0 ||
-                      pl_emu_mod(ins, PL_PTX_CAT_ALIGN) != PL_PTX_MOD_NONE;
-    if (!is_aligned || pl_emu_is_converged(w))
-        return true;
-    pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), info->mnemonic,
-                           w->mask, w->live);
-    return false;
+    return (pl_ptx_infos[ins->ptx->form].flags & PL_PTX_F_ALIGNED) != 0 ||
+           pl_emu_mod(ins, PL_PTX_CAT_ALIGN) != PL_PTX_MOD_NONE;
 }
 
 /* Barrier number and count of the first lane, checked; NULL: fault raised. *n_expected 0: all threads. */
@@ -129,8 +123,9 @@ static enum pl_emu_status arrive(struct pl_emu_warp *w, const struct pl_emu_ins 
 {
     struct pl_emu_group *g = w->group;
     uint32_t n_expected = 0;
-    if (!check_converged(w, ins))
-        return PL_EMU_FAULT;
+    enum pl_emu_status s = is_aligned(ins) ? pl_emu_group_converge(w, ins) : PL_EMU_NEXT;
+    if (s != PL_EMU_NEXT)
+        return s;
     struct pl_emu_barrier *b = barrier_of(w, a, &n_expected);
     if (b == NULL)
         return PL_EMU_FAULT;
@@ -197,8 +192,8 @@ enum pl_emu_status pl_emu_exec_bar_red(struct pl_emu_warp *w, const struct pl_em
     }
     uint32_t n_true = (uint32_t)(w->group->wait.b >> 32), n_voted = (uint32_t)w->group->wait.b;
     if (ins->args[0].bits != 1) {
-        PL_EMU_FOR_LANES(lane, w->mask)
-        pl_emu_set_lane(w, &ins->args[0], lane, n_true);
+        PL_EMU_FOR_LANES (lane, w->mask)
+            pl_emu_set_lane(w, &ins->args[0], lane, n_true);
         return PL_EMU_NEXT;
     }
     bool is_and = pl_emu_mod(ins, PL_PTX_CAT_BOOL) == PL_PTX_MOD_BOOL_AND;

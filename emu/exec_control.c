@@ -19,8 +19,8 @@ enum pl_emu_status pl_emu_exec_nothing(struct pl_emu_warp *w, const struct pl_em
 /* A policy is opaque and only a hint; any value serves. */
 enum pl_emu_status pl_emu_exec_createpolicy(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    PL_EMU_FOR_LANES(lane, w->mask)
-    pl_emu_set_lane(w, &ins->args[0], lane, 0);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        pl_emu_set_lane(w, &ins->args[0], lane, 0);
     return PL_EMU_NEXT;
 }
 
@@ -72,9 +72,9 @@ enum pl_emu_status pl_emu_exec_brx(struct pl_emu_warp *w, const struct pl_emu_in
         return PL_EMU_FAULT;
     uint32_t first = pl_emu_first_lane(w), same = 0;
     uint64_t index = pl_emu_lane(w, &ins->args[0], first);
-    PL_EMU_FOR_LANES(lane, w->mask)
-    if (pl_emu_lane(w, &ins->args[0], lane) == index)
-        same |= 1u << lane;
+    PL_EMU_FOR_LANES (lane, w->mask)
+        if (pl_emu_lane(w, &ins->args[0], lane) == index)
+            same |= 1u << lane;
     if (index >= b->n_targets) {
         pl_d_emu_bad_index(pl_emu_faults(w, first), pl_emu_where(w), index, b->n_targets);
         return PL_EMU_FAULT;
@@ -100,8 +100,7 @@ static void move(struct pl_emu_warp *w, const struct pl_emu_frame *to_frame,
                  const struct pl_emu_place *from)
 {
     size_t stride = w->cta->cluster->local_stride_bytes;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint8_t *d = to->is_reg
                          ? (uint8_t *)reg_lanes(w, to_frame, to) + lane * (to->bits / 8u)
                          : w->local + lane * stride + to_frame->local_base_bytes + to->offset_bytes;
@@ -168,9 +167,9 @@ static const struct pl_emu_func *choose_callee(struct pl_emu_warp *w, const stru
         return c->callee;
     uint64_t address = pl_emu_lane(w, c->target, pl_emu_first_lane(w));
     uint32_t same = 0;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    if (pl_emu_lane(w, c->target, lane) == address)
-        same |= 1u << lane;
+    PL_EMU_FOR_LANES (lane, w->mask)
+        if (pl_emu_lane(w, c->target, lane) == address)
+            same |= 1u << lane;
     if (same != w->mask && !pl_emu_group_split(w, w->mask & ~same, ins, ins + 1))
         return NULL;
     w->mask = same;

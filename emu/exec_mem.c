@@ -45,7 +45,9 @@ static bool is_param_of_func(const struct pl_ptx_module *m, const struct pl_ptx_
         if (o->kind != PL_PTX_OP_ADDR || o->var == 0)
             continue;
         const struct pl_ptx_var *v = &m->vars.data[o->var - 1];
-        return v->space == PL_PTX_SPACE_PARAM && v->param_offset < 0;
+        bool is_of_entry =
+            v->func != 0 && m->funcs.data[v->func - 1].is_entry && v->param_offset >= 0;
+        return v->space == PL_PTX_SPACE_PARAM && !is_of_entry;
     }
     return false;
 }
@@ -398,8 +400,8 @@ static bool load_uniform(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                        false, "load");
     if (p == NULL)
         return false;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    load_lane(w, ins, a, lane, p);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        load_lane(w, ins, a, lane, p);
     return true;
 }
 
@@ -419,8 +421,7 @@ enum pl_emu_status pl_emu_exec_ld(struct pl_emu_warp *w, const struct pl_emu_ins
             return PL_EMU_NEXT;
         }
     }
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         const void *p = pl_emu_access_lane(w, a, lane, at[lane], true, false, "load");
         if (p == NULL)
             return PL_EMU_FAULT;
@@ -447,8 +448,7 @@ enum pl_emu_status pl_emu_exec_st(struct pl_emu_warp *w, const struct pl_emu_ins
             return PL_EMU_NEXT;
         }
     }
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         void *p = pl_emu_access_lane(w, a, lane, at[lane], false, true, "store");
         if (p == NULL)
             return PL_EMU_FAULT;

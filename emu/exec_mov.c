@@ -69,8 +69,8 @@ static void mov16_masked(void *d, const void *a, const void *b, const void *c, u
     (void)b, (void)c, (void)x;
     uint16_t *to = d;
     const uint16_t *from = a;
-    PL_EMU_FOR_LANES(i, mask)
-    to[i] = from[i];
+    PL_EMU_FOR_LANES (i, mask)
+        to[i] = from[i];
 }
 
 static void mov128_masked(void *d, const void *a, const void *b, const void *c, uint32_t mask,
@@ -79,8 +79,8 @@ static void mov128_masked(void *d, const void *a, const void *b, const void *c, 
     (void)b, (void)c, (void)x;
     struct pl_emu_u128 *to = d;
     const struct pl_emu_u128 *from = a;
-    PL_EMU_FOR_LANES(i, mask)
-    to[i] = from[i];
+    PL_EMU_FOR_LANES (i, mask)
+        to[i] = from[i];
 }
 
 /* x->imm: the source is negated. */
@@ -128,8 +128,7 @@ enum pl_emu_status pl_emu_exec_mov_pack(struct pl_emu_warp *w, const struct pl_e
     const struct pl_emu_arg *d = &ins->args[0], *v = &ins->args[1];
     unsigned bits = elem_bits(ins, v->n);
     uint64_t keep = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t word[2] = {0, 0};
         for (uint32_t k = 0; k < v->n; k++)
             word[k * bits / 64] |= (pl_emu_lane(w, &ins->args[v->first + k], lane) & keep)
@@ -148,8 +147,7 @@ enum pl_emu_status pl_emu_exec_mov_unpack(struct pl_emu_warp *w, const struct pl
     const struct pl_emu_arg *v = &ins->args[0], *s = &ins->args[1];
     unsigned bits = elem_bits(ins, v->n);
     uint64_t keep = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         struct pl_emu_u128 from;
         get_wide(w, s, lane, &from);
         for (uint32_t k = 0; k < v->n; k++) {
@@ -163,8 +161,7 @@ enum pl_emu_status pl_emu_exec_mov_unpack(struct pl_emu_warp *w, const struct pl
 enum pl_emu_status pl_emu_exec_mov_vec(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     const struct pl_emu_arg *d = &ins->args[0], *s = &ins->args[1];
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t v[8];
         for (uint32_t k = 0; k < s->n && k < 8; k++)
             v[k] = pl_emu_lane(w, &ins->args[s->first + k], lane);
@@ -192,8 +189,7 @@ static uint64_t window_base(uint8_t space)
 enum pl_emu_status pl_emu_exec_cvta(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     uint64_t base = window_base(pl_emu_mod(ins, PL_PTX_CAT_SPACE));
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t v = pl_emu_lane(w, &ins->args[1], lane);
         bool is_generic =
             base == 0 || v >> 32 != 0; /* a device function's parameter is generic already */
@@ -205,8 +201,7 @@ enum pl_emu_status pl_emu_exec_cvta(struct pl_emu_warp *w, const struct pl_emu_i
 enum pl_emu_status pl_emu_exec_cvta_to(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     uint64_t base = window_base(pl_emu_mod(ins, PL_PTX_CAT_SPACE));
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t v = pl_emu_lane(w, &ins->args[1], lane);
         pl_emu_set_lane(w, &ins->args[0], lane, base == 0 ? v : v - base);
     }
@@ -234,8 +229,7 @@ static bool is_in_space(struct pl_emu_warp *w, uint8_t space, uint64_t v)
 enum pl_emu_status pl_emu_exec_isspacep(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     uint32_t result = 0;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t v = pl_emu_lane(w, &ins->args[1], lane);
         if (is_in_space(w, pl_emu_mod(ins, PL_PTX_CAT_SPACE), v))
             result |= 1u << lane;
@@ -259,16 +253,16 @@ enum pl_emu_status pl_emu_exec_read_sreg(struct pl_emu_warp *w, const struct pl_
     case PL_PTX_SREG_globaltimer_hi: v = pl_os_now_ns() >> 32; break;
     default: break;
     }
-    PL_EMU_FOR_LANES(lane, w->mask)
-    pl_emu_set_lane(w, &ins->args[0], lane, v);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        pl_emu_set_lane(w, &ins->args[0], lane, v);
     return PL_EMU_NEXT;
 }
 
 enum pl_emu_status pl_emu_exec_local_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     uint64_t v = ins->imm + w->group->frame->local_base_bytes;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    pl_emu_set_lane(w, &ins->args[0], lane, v);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        pl_emu_set_lane(w, &ins->args[0], lane, v);
     return PL_EMU_NEXT;
 }
 
@@ -279,8 +273,7 @@ enum pl_emu_status pl_emu_exec_alloca(struct pl_emu_warp *w, const struct pl_emu
     struct pl_emu_frame *f = w->group->frame;
     uint64_t align = ins->n_args > 2 ? pl_emu_lane(w, &ins->args[2], pl_emu_first_lane(w)) : 8;
     uint64_t most = 0;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t n = pl_emu_lane(w, &ins->args[1], lane);
         most = n > most ? n : most;
     }
@@ -294,15 +287,15 @@ enum pl_emu_status pl_emu_exec_alloca(struct pl_emu_warp *w, const struct pl_emu
     }
     f->alloca_bytes =
         (uint32_t)(at + (most + 15) / 16 * 16 - f->local_base_bytes - f->func->local_bytes);
-    PL_EMU_FOR_LANES(lane, w->mask)
-    pl_emu_set_lane(w, &ins->args[0], lane, at);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        pl_emu_set_lane(w, &ins->args[0], lane, at);
     return PL_EMU_NEXT;
 }
 
 enum pl_emu_status pl_emu_exec_stacksave(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    PL_EMU_FOR_LANES(lane, w->mask)
-    pl_emu_set_lane(w, &ins->args[0], lane, w->group->frame->alloca_bytes);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        pl_emu_set_lane(w, &ins->args[0], lane, w->group->frame->alloca_bytes);
     return PL_EMU_NEXT;
 }
 

@@ -67,8 +67,7 @@ static enum pl_emu_status meet(struct pl_emu_warp *w, const struct pl_emu_ins *i
 {
     struct pl_emu_group *g = w->group;
     uint32_t named = 0;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint32_t m = (uint32_t)pl_emu_lane(w, mask_arg(ins), lane);
         if ((m >> lane & 1) == 0) {
             pl_d_emu_member(pl_emu_faults(w, lane), pl_emu_where(w),
@@ -136,8 +135,7 @@ enum pl_emu_status pl_emu_exec_shfl(struct pl_emu_warp *w, const struct pl_emu_i
     uint32_t old[PL_EMU_LANES], in_range = 0;
     for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
         old[lane] = (uint32_t)pl_emu_lane(w, &ins->args[1], lane);
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint32_t from;
         if (source_lane(pl_emu_mod(ins, PL_PTX_CAT_SHFL), lane,
                         (uint32_t)pl_emu_lane(w, &ins->args[2], lane),
@@ -169,8 +167,7 @@ enum pl_emu_status pl_emu_exec_vote(struct pl_emu_warp *w, const struct pl_emu_i
         return s;
     uint32_t votes = pl_emu_pred(w, &ins->args[1]) & w->mask, result = 0;
     uint8_t mode = pl_emu_mod(ins, PL_PTX_CAT_VOTE);
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint32_t members = (uint32_t)pl_emu_lane(w, mask_arg(ins), lane) & w->mask;
         if (mode == PL_PTX_MOD_NONE)
             pl_emu_set_lane(w, &ins->args[0], lane, votes & members); /* ballot */
@@ -198,11 +195,10 @@ enum pl_emu_status pl_emu_exec_match(struct pl_emu_warp *w, const struct pl_emu_
     uint32_t all_same = 0;
     for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
         v[lane] = pl_emu_lane(w, &ins->args[1], lane);
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint32_t members = (uint32_t)pl_emu_lane(w, mask_arg(ins), lane) & w->mask, same = 0;
-        PL_EMU_FOR_LANES(k, members)
-        same |= v[k] == v[lane] ? 1u << k : 0;
+        PL_EMU_FOR_LANES (k, members)
+            same |= v[k] == v[lane] ? 1u << k : 0;
         if (same == members)
             all_same |= 1u << lane;
         pl_emu_set_lane(w, d, lane, is_any || same == members ? same : 0);
@@ -214,8 +210,8 @@ enum pl_emu_status pl_emu_exec_match(struct pl_emu_warp *w, const struct pl_emu_
 
 enum pl_emu_status pl_emu_exec_activemask(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    PL_EMU_FOR_LANES(lane, w->mask)
-    pl_emu_set_lane(w, &ins->args[0], lane, w->mask);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        pl_emu_set_lane(w, &ins->args[0], lane, w->mask);
     return PL_EMU_NEXT;
 }
 
@@ -227,8 +223,7 @@ enum pl_emu_status pl_emu_exec_elect(struct pl_emu_warp *w, const struct pl_emu_
         return s;
     const struct pl_emu_arg *pair = &ins->args[0];
     uint32_t leaders = 0;
-    PL_EMU_FOR_LANES(lane, w->mask)
-    {
+    PL_EMU_FOR_LANES (lane, w->mask) {
         uint32_t members = (uint32_t)pl_emu_lane(w, mask_arg(ins), lane) & w->mask;
         uint32_t leader = (uint32_t)__builtin_ctz(members);
         pl_emu_set_lane(w, &ins->args[pair->first], lane, leader);
@@ -295,15 +290,14 @@ enum pl_emu_status pl_emu_exec_redux(struct pl_emu_warp *w, const struct pl_emu_
         uint32_t members = (uint32_t)pl_emu_lane(w, mask_arg(ins), lane) & w->mask,
                  result = v[lane];
         bool is_single = true;
-        PL_EMU_FOR_LANES(k, members & ~(1u << lane))
-        {
+        PL_EMU_FOR_LANES (k, members & ~(1u << lane)) {
             result = combine(ins, result, v[k]);
             is_single = false;
         }
         if (is_single && ins->ptx->form == PL_PTX_redux_sync_f32)
             result = combine(ins, result, result);
-        PL_EMU_FOR_LANES(k, members)
-        pl_emu_set_lane(w, &ins->args[0], k, result);
+        PL_EMU_FOR_LANES (k, members)
+            pl_emu_set_lane(w, &ins->args[0], k, result);
         left &= ~members;
     }
     return PL_EMU_NEXT;

@@ -58,6 +58,7 @@ struct pl_emu_frame {
     const struct pl_emu_ins *return_to; /* call instruction in the caller */
     struct pl_emu_join *join;           /* its return join: parent is the caller's join */
     uint32_t local_base_bytes;          /* of this activation in each lane's local memory */
+    uint32_t n_holders;                 /* its return join, and groups that fetch results */
     uint32_t alloca_bytes;              /* taken after the function's own part (alloca) */
     struct pl_emu_frame *next;          /* of all that the warp has made */
     uint8_t *regs;                      /* lane arrays, aligned to 64 bytes */
@@ -103,6 +104,11 @@ struct pl_emu_warp {
     uint32_t cc;       /* CC.CF, bit i is lane i */
     uint32_t n_groups; /* not FREE */
     uint32_t turn;     /* group that ran last */
+    uint32_t n_parked; /* lanes that wait at joins */
+    uint32_t
+        patience;     /* instructions that they wait at most before they go on alone (emu/warp.c) */
+    uint64_t n_unmet; /* instructions since lanes last met, while some are parked */
+    bool is_loose;    /* some went on alone: instructions for whole warps wait for the rest */
     struct pl_emu_group groups[PL_EMU_LANES];
     struct pl_emu_join *free_joins, *all_joins;
     struct pl_emu_frame *free_frames, *all_frames;
@@ -256,7 +262,10 @@ static inline uint32_t pl_emu_first_lane(const struct pl_emu_warp *w)
     return (uint32_t)__builtin_ctz(w->mask);
 }
 
-/* Every lane of the warp that has not exited executes this instruction together: what .aligned demands. */
+/* For an instruction that the whole warp must execute together (.aligned): NEXT when it does; anything else is the
+ * executor's answer. emu/warp.c */
+enum pl_emu_status pl_emu_group_converge(struct pl_emu_warp *w, const struct pl_emu_ins *ins);
+
 static inline bool pl_emu_is_converged(const struct pl_emu_warp *w) { return w->mask == w->live; }
 
 /* ---- faults -------------------------------------------------------------------------------------------------------------------------

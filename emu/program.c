@@ -100,7 +100,7 @@ static const struct pl_emu_param_info *param_infos(struct pl_emu_program *p,
 {
     struct pl_emu_param_info *out = pl_arena_array(&p->arena, f->n_params + 1u, sizeof *out);
     for (uint32_t i = 0; out != NULL && f->is_entry && i < f->n_params; i++) {
-        const struct pl_ptx_var *v = &p->module.vars.data[f->params[i] - 1];
+        const struct pl_ptx_var *v = &p->module.vars.data[f->params[i]];
         out[i] = (struct pl_emu_param_info){.offset_bytes = (uint32_t)v->param_offset,
                                             .n_bytes = (uint32_t)v->n_bytes,
                                             .align_bytes = v->align_bytes};

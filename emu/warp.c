@@ -7,6 +7,7 @@
 #include "emu/faults.h"
 #include "emu/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static struct pl_emu_join *new_join(struct pl_emu_warp *w)
 
 static void free_join(struct pl_emu_warp *w, struct pl_emu_join *j)
 {
+    j->members = j->waiting = 0;
     j->parent = w->free_joins;
     w->free_joins = j;
 }
@@ -62,6 +64,8 @@ static struct pl_emu_frame *new_frame(struct pl_emu_warp *w, const struct pl_emu
 
 void pl_emu_frame_release(struct pl_emu_warp *w, struct pl_emu_frame *f)
 {
+    if (--f->n_holders != 0)
+        return;
     f->caller = w->free_frames;
     w->free_frames = f;
 }
@@ -79,6 +83,12 @@ static void reset_frame(struct pl_emu_frame *f, uint32_t local_base_bytes)
     }
 }
 
+/*
+ * Lanes that wait where a split warp meets could wait for ever when the others spin on something only they can do (a lock
+ * that one of them holds). After so many instructions of the warp they go on alone.
+ */
+enum { MOST_PATIENCE = 20000, LEAST_PATIENCE = 300 };
+
 bool pl_emu_warp_start(struct pl_emu_warp *w, const struct pl_emu_func *entry, uint32_t existing)
 {
     if (w->entry == NULL)
@@ -90,6 +100,10 @@ bool pl_emu_warp_start(struct pl_emu_warp *w, const struct pl_emu_func *entry, u
     w->cc = 0;
     w->n_groups = 1;
     w->turn = 0;
+    w->n_parked = 0;
+    w->n_unmet = 0;
+    w->patience = MOST_PATIENCE;
+    w->is_loose = false;
     memset(w->last, 0, sizeof w->last);
     w->groups[0] = (struct pl_emu_group){
         .pc = entry->code, .mask = existing, .state = PL_EMU_GROUP_READY, .frame = w->entry};
@@ -143,7 +157,7 @@ bool pl_emu_group_split(struct pl_emu_warp *w, uint32_t lanes, const struct pl_e
             return false;
         }
         *j = (struct pl_emu_join){
-            .pc = meet, .frame = g->frame, .parent = g->join, .members = g->mask};
+            .next = j->next, .pc = meet, .frame = g->frame, .parent = g->join, .members = g->mask};
         g->join = j;
     }
     struct pl_emu_group *other = new_group(w);
@@ -157,6 +171,8 @@ bool pl_emu_group_split(struct pl_emu_warp *w, uint32_t lanes, const struct pl_e
 static void resume(struct pl_emu_warp *w, struct pl_emu_group *g, struct pl_emu_join *j)
 {
     struct pl_emu_frame *f = j->frame;
+    w->n_parked -= (uint32_t)__builtin_popcount(j->waiting);
+    w->n_unmet = 0;
     *g = (struct pl_emu_group){.pc = j->pc,
                                .mask = j->waiting,
                                .state = PL_EMU_GROUP_READY,
@@ -170,11 +186,43 @@ static void resume(struct pl_emu_warp *w, struct pl_emu_group *g, struct pl_emu_
     free_join(w, j);
 }
 
+/* The lanes that wait at a join go on without the others. */
+static void let_go(struct pl_emu_warp *w, struct pl_emu_join *j)
+{
+    struct pl_emu_group *g = new_group(w);
+    struct pl_emu_frame *f = j->frame;
+    *g = (struct pl_emu_group){.pc = j->pc,
+                               .mask = j->waiting,
+                               .state = PL_EMU_GROUP_READY,
+                               .frame = f,
+                               .join = j->parent};
+    if (j->pc == NULL) {
+        g->pc = f->return_to;
+        g->frame = f->caller;
+        g->returned = f;
+        f->n_holders++;
+    }
+    w->n_parked -= (uint32_t)__builtin_popcount(j->waiting);
+    j->members &= ~j->waiting;
+    j->waiting = 0;
+}
+
+static void lose_patience(struct pl_emu_warp *w)
+{
+    for (struct pl_emu_join *j = w->all_joins; j != NULL; j = j->next)
+        if (j->members != 0 && j->waiting != 0)
+            let_go(w, j);
+    w->is_loose = true;
+    w->n_unmet = 0;
+    w->patience = w->patience / 8 < LEAST_PATIENCE ? LEAST_PATIENCE : w->patience / 8;
+}
+
 void pl_emu_group_arrive(struct pl_emu_warp *w)
 {
     struct pl_emu_group *g = w->group;
     struct pl_emu_join *j = g->join;
     j->waiting |= g->mask;
+    w->n_parked += (uint32_t)__builtin_popcount(g->mask);
     if (j->waiting == j->members)
         resume(w, g, j);
     else
@@ -220,6 +268,55 @@ enum pl_emu_status pl_emu_group_exit(struct pl_emu_warp *w, uint32_t lanes)
     return PL_EMU_JUMP;
 }
 
+static bool poll_converged(struct pl_emu_warp *w, struct pl_emu_group *g);
+
+static uint32_t came_together(const struct pl_emu_warp *w, const struct pl_emu_group *g)
+{
+    uint32_t lanes = g->mask;
+    for (int i = 0; i < PL_EMU_LANES; i++) {
+        const struct pl_emu_group *o = &w->groups[i];
+        if (o != g && o->state == PL_EMU_GROUP_BLOCKED && o->wait.poll == poll_converged &&
+            o->pc == g->pc && o->frame == g->frame && o->join == g->join)
+            lanes |= o->mask;
+    }
+    return lanes;
+}
+
+static bool poll_converged(struct pl_emu_warp *w, struct pl_emu_group *g)
+{
+    return came_together(w, g) == w->live;
+}
+
+static void describe_converged(struct pl_emu_warp *w, struct pl_emu_group *g, char *text,
+                               size_t n_bytes)
+{
+    snprintf(text, n_bytes, "an instruction for the whole warp: lanes 0x%08x have not come",
+             w->live & ~came_together(w, g));
+}
+
+enum pl_emu_status pl_emu_group_converge(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    struct pl_emu_group *g = w->group;
+    if (w->mask == w->live)
+        return PL_EMU_NEXT;
+    if (!w->is_loose || w->mask != g->mask) {
+        pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
+                               pl_ptx_infos[ins->ptx->form].mnemonic, w->mask, w->live);
+        return PL_EMU_FAULT;
+    }
+    g->pc = ins;
+    if (came_together(w, g) != w->live) {
+        g->wait = (struct pl_emu_wait){.poll = poll_converged, .describe = describe_converged};
+        return PL_EMU_BLOCKED;
+    }
+    for (int i = 0; i < PL_EMU_LANES; i++)
+        if (&w->groups[i] != g && w->groups[i].state != PL_EMU_GROUP_FREE)
+            end_group(w, &w->groups[i]);
+    g->mask = w->live;
+    g->state = PL_EMU_GROUP_READY;
+    return PL_EMU_JUMP; /* execute it again, whole */
+}
+
 bool pl_emu_group_enter(struct pl_emu_warp *w, const struct pl_emu_func *func,
                         const struct pl_emu_ins *from)
 {
@@ -240,8 +337,8 @@ bool pl_emu_group_enter(struct pl_emu_warp *w, const struct pl_emu_func *func,
     reset_frame(f, base);
     f->caller = g->frame;
     f->return_to = from;
-    f->join = j;
-    *j = (struct pl_emu_join){.frame = f, .parent = g->join, .members = g->mask};
+    f->n_holders = 1;
+    *j = (struct pl_emu_join){.next = j->next, .frame = f, .parent = g->join, .members = g->mask};
     g->join = j;
     g->frame = f;
     g->pc = func->code;
@@ -378,8 +475,12 @@ out:
 /* The next group that can run, or NULL. */
 static struct pl_emu_group *pick(struct pl_emu_warp *w)
 {
-    if (w->n_groups == 1 && w->groups[w->turn].state == PL_EMU_GROUP_READY)
-        return &w->groups[w->turn];
+    struct pl_emu_group *only = &w->groups[w->turn];
+    if (w->n_groups == 1 && only->state == PL_EMU_GROUP_READY)
+        return only;
+    if (w->n_groups == 1 && only->state == PL_EMU_GROUP_BLOCKED && only->wait.poll != NULL &&
+        !only->wait.is_expired && !only->wait.poll(w, only))
+        return NULL;
     for (uint32_t k = 1; k <= PL_EMU_LANES; k++) {
         uint32_t at = (w->turn + k) % PL_EMU_LANES;
         struct pl_emu_group *g = &w->groups[at];
@@ -416,6 +517,9 @@ enum pl_emu_turn pl_emu_warp_turn(struct pl_emu_warp *w, uint32_t n_max)
     cl->n_steps += t.n_done;
     cl->n_instructions += t.n_done;
     cl->n_lane_ops += t.n_lanes;
+    w->n_unmet += w->n_parked != 0 ? t.n_done : 0;
+    if (w->n_unmet > w->patience && s != PL_EMU_FAULT)
+        lose_patience(w);
     if (s == PL_EMU_FAULT)
         return PL_EMU_TURN_FAULT;
     return t.n_done != 0 ? PL_EMU_TURN_RAN : PL_EMU_TURN_IDLE;
