@@ -5,10 +5,14 @@
 
 /* ---- indices ---- */
 
-static struct pl_coord coord_const(int64_t v) { return (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1, .konst = v}; }
+static struct pl_coord coord_const(int64_t v)
+{
+    return (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1, .konst = v};
+}
 
 /* x = q * d + r. Exact where the constant is a multiple of d, or no carry can occur; else the sum is taken first. */
-static void split(struct pl_lower *l, struct pl_coord x, uint32_t d, struct pl_coord *q, struct pl_coord *r)
+static void split(struct pl_lower *l, struct pl_coord x, uint32_t d, struct pl_coord *q,
+                  struct pl_coord *r)
 {
     const struct pl_opnd dd = pl_opnd_imm(d);
     const int64_t rest = x.konst % d;
@@ -22,11 +26,13 @@ static void split(struct pl_lower *l, struct pl_coord x, uint32_t d, struct pl_c
         *r = (struct pl_coord){x.thread, x.bound, x.konst % d};
         return;
     }
-    *q = (struct pl_coord){pl_ix_div(&l->b, PL_ST_u32, x.thread, dd), (x.bound + d - 1) / d, x.konst / d};
+    *q = (struct pl_coord){pl_ix_div(&l->b, PL_ST_u32, x.thread, dd), (x.bound + d - 1) / d,
+                           x.konst / d};
     *r = (struct pl_coord){pl_ix_rem(&l->b, PL_ST_u32, x.thread, dd), d, 0};
 }
 
-void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin, struct pl_coord out[PL_MAX_RANK])
+void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin,
+                      struct pl_coord out[PL_MAX_RANK])
 {
     for (int a = s->rank - 1; a > 0; a--)
         split(l, lin, (uint32_t)s->d[a], &lin, &out[a]);
@@ -34,9 +40,11 @@ void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin
         out[0] = lin;
 }
 
-void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k, struct pl_coord out[PL_MAX_RANK])
+void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k,
+                     struct pl_coord out[PL_MAX_RANK])
 {
-    struct pl_coord lin = {.thread = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec)),
+    struct pl_coord lin = {.thread =
+                               pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec)),
                            .bound = l->unit_threads * vec,
                            .konst = (int64_t)k * l->unit_threads * vec};
     pl_linear_coords(l, s, lin, out);
@@ -75,7 +83,8 @@ static pl_reg finish_sum(struct pl_lower *l, struct sum *s, enum pl_stype t)
 /* ---- GMEM ---- */
 
 /* Element `at` of a ref with a reshaped base, as an element of the reshape's parent. */
-static uint32_t through_reshape(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, struct pl_coord out[PL_MAX_RANK])
+static uint32_t through_reshape(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
+                                struct pl_coord out[PL_MAX_RANK])
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
@@ -87,14 +96,16 @@ static uint32_t through_reshape(struct pl_lower *l, uint32_t ref, const struct p
         if (pl_opnd_is_imm(off)) {
             lin.konst += off.imm * scale;
         } else {
-            lin.thread = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_ix_mul(&l->b, PL_ST_u32, off, pl_opnd_imm(scale)));
+            lin.thread = pl_ix_add(&l->b, PL_ST_u32, lin.thread,
+                                   pl_ix_mul(&l->b, PL_ST_u32, off, pl_opnd_imm(scale)));
             lin.bound = UINT32_MAX / 2; /* anywhere */
         }
         for (int a = 0; a < r->shape.rank; a++)
             if (r->axis_of[a] == j) {
                 lin.konst += at[a].konst * scale;
                 lin.thread =
-                    pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_ix_mul(&l->b, PL_ST_u32, at[a].thread, pl_opnd_imm(scale)));
+                    pl_ix_add(&l->b, PL_ST_u32, lin.thread,
+                              pl_ix_mul(&l->b, PL_ST_u32, at[a].thread, pl_opnd_imm(scale)));
                 if (lin.bound < UINT32_MAX / 2)
                     lin.bound += (at[a].bound - 1) * (uint32_t)scale;
             }
@@ -115,9 +126,11 @@ struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     const enum pl_stype t = pl_lower_index_type(l, a);
     const int64_t es = pl_elem_bytes(a->dtype);
     struct sum s = {.n = 0};
-    pl_reg generic =
-        pl_lower_param(l, (struct pl_plan_param){.kind = PL_PLAN_ADDRESS, .arg = (uint16_t)a->param, .n_bytes = 8});
-    add_term(&s, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_global_address, PL_ST_NONE, pl_opnd_reg(generic))));
+    pl_reg generic = pl_lower_param(
+        l,
+        (struct pl_plan_param){.kind = PL_PLAN_ADDRESS, .arg = (uint16_t)a->param, .n_bytes = 8});
+    add_term(&s, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_global_address, PL_ST_NONE,
+                                          pl_opnd_reg(generic))));
     for (int j = 0; j < a->shape.rank; j++) {
         const struct pl_coord *c = NULL;
         for (int i = 0; i < r->shape.rank; i++)
@@ -133,16 +146,20 @@ struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_
         }
         struct pl_opnd stride_bytes = pl_ix_mul64(&l->b, t, stride, t, bytes);
         if (!pl_opnd_is(off, 0))
-            add_term(&s, pl_opnd_is_imm(stride) ? pl_ix_mul64(&l->b, t, off, t, stride_bytes)
-                                                : pl_ix_mul(&l->b, PL_ST_s64, pl_ix_mul64(&l->b, t, off, t, stride), bytes));
+            add_term(&s, pl_opnd_is_imm(stride)
+                             ? pl_ix_mul64(&l->b, t, off, t, stride_bytes)
+                             : pl_ix_mul(&l->b, PL_ST_s64, pl_ix_mul64(&l->b, t, off, t, stride),
+                                         bytes));
         if (konst != 0)
             add_term(&s, pl_opnd_is_imm(stride)
                              ? pl_opnd_imm(konst * stride_bytes.imm)
                              : pl_ix_mul(&l->b, PL_ST_s64, stride_bytes, pl_opnd_imm(konst)));
         if (c != NULL && !pl_opnd_is(c->thread, 0))
-            add_term(&s, pl_opnd_is_imm(stride)
-                             ? pl_ix_mul64(&l->b, PL_ST_s32, c->thread, PL_ST_s32, stride_bytes)
-                             : pl_ix_mul(&l->b, PL_ST_s64, pl_ix_mul64(&l->b, PL_ST_s32, c->thread, t, stride), bytes));
+            add_term(&s,
+                     pl_opnd_is_imm(stride)
+                         ? pl_ix_mul64(&l->b, PL_ST_s32, c->thread, PL_ST_s32, stride_bytes)
+                         : pl_ix_mul(&l->b, PL_ST_s64,
+                                     pl_ix_mul64(&l->b, PL_ST_s32, c->thread, t, stride), bytes));
     }
     pl_reg base = finish_sum(l, &s, PL_ST_s64);
     return pl_opnd_addr(base, s.konst);
@@ -156,7 +173,8 @@ pl_reg pl_shared_base(struct pl_lower *l)
 }
 
 /* Index j of the base: offset plus coordinate. */
-static struct pl_coord base_index(struct pl_lower *l, const struct pl_ref_info *r, int j, const struct pl_coord *at)
+static struct pl_coord base_index(struct pl_lower *l, const struct pl_ref_info *r, int j,
+                                  const struct pl_coord *at)
 {
     struct pl_coord x = coord_const(0);
     for (int i = 0; i < r->shape.rank; i++)
@@ -180,17 +198,19 @@ static void add_scaled(struct pl_lower *l, struct sum *s, struct pl_coord x, uin
 }
 
 /* Columns of a swizzled row: byte offset in the row, with bits 4.. exchanged by the row number. */
-static void add_swizzled(struct pl_lower *l, struct sum *s, const struct pl_smem_place *p, struct pl_coord row,
-                         struct pl_coord col, uint32_t es)
+static void add_swizzled(struct pl_lower *l, struct sum *s, const struct pl_smem_place *p,
+                         struct pl_coord row, struct pl_coord col, uint32_t es)
 {
     const uint32_t span = pl_swizzle_span(p->swizzle);
     const uint32_t shift = span == 128 ? 0 : span == 64 ? 1 : 2;
     struct pl_opnd r = row.thread;
     if (row.konst % 8 != 0)
         r = pl_ix_add(&l->b, PL_ST_u32, r, pl_opnd_imm(row.konst % 8));
-    struct pl_opnd x = pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, r, shift), span / 16 - 1);
-    struct pl_opnd c = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, col.thread, pl_opnd_imm(es)),
-                                 pl_opnd_imm(col.konst * es));
+    struct pl_opnd x =
+        pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, r, shift), span / 16 - 1);
+    struct pl_opnd c =
+        pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, col.thread, pl_opnd_imm(es)),
+                  pl_opnd_imm(col.konst * es));
     add_term(s, pl_ix_xor(&l->b, PL_ST_u32, c, pl_ix_shl(&l->b, PL_ST_u32, x, 4)));
 }
 
@@ -230,7 +250,8 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     add_term(&s, pl_opnd_reg(pl_shared_base(l)));
     pl_reg reg = finish_sum(l, &s, PL_ST_u32);
     if (r->peer != 0)
-        reg = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(reg), pl_lower_scalar(l, r->peer));
+        reg = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(reg),
+                           pl_lower_scalar(l, r->peer));
     return pl_opnd_addr(reg, s.konst);
 }
 
@@ -244,55 +265,77 @@ static int64_t view_extent(const struct pl_ref_info *r, int j)
     return 1;
 }
 
-static bool axis_is_safe(const struct pl_lower *l, const struct pl_ref_info *r, const struct pl_array *a, int j)
+static bool axis_is_safe(const struct pl_ref_info *r, const struct pl_array *a, int j)
 {
     int64_t off;
-    (void)l;
-    return a->shape.d[j] >= 0 && !r->has_clip[j] && pl_affine_is_const(&r->offset[j], &off) && off >= 0 &&
-           off + view_extent(r, j) <= a->shape.d[j];
+    if (r->space !=
+        PL_SPACE_GMEM) /* views of the body's own arrays are inside; only a clip bounds them */
+        return !r->has_clip[j];
+    return a->shape.d[j] >= 0 && !r->has_clip[j] && pl_affine_is_const(&r->offset[j], &off) &&
+           off >= 0 && off + view_extent(r, j) <= a->shape.d[j];
 }
 
 bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
-    if (r->space != PL_SPACE_GMEM || pl_ir_ref(l->fn, r->base)->view == PL_VIEW_RESHAPE)
+    const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
+    if (r->space == PL_SPACE_GMEM && base->view == PL_VIEW_RESHAPE)
         return false;
-    for (int j = 0; j < a->shape.rank; j++)
-        if (!axis_is_safe(l, r, a, j))
+    for (int j = 0; j < base->shape.rank; j++)
+        if (!axis_is_safe(r, a, j))
             return true;
     return false;
 }
 
-/* Elements from the window's start to the end of the tensor or clip along base axis j, in the index type. */
-static struct pl_opnd room(struct pl_lower *l, const struct pl_ref_info *r, const struct pl_array *a, int j)
+static enum pl_stype bounds_type(const struct pl_lower *l, const struct pl_ref_info *r,
+                                 const struct pl_array *a)
 {
-    const enum pl_stype t = pl_lower_index_type(l, a);
-    struct pl_opnd end = pl_lower_extent(l, a, j);
-    if (r->has_clip[j])
-        end = pl_ix_min(&l->b, t, end, pl_lower_affine(l, &r->clip[j], t));
+    return r->space == PL_SPACE_GMEM ? pl_lower_index_type(l, a) : PL_ST_s32;
+}
+
+/* Elements from the window's start to the end of the tensor or clip along base axis j, in the index type. */
+static struct pl_opnd room(struct pl_lower *l, const struct pl_ref_info *r,
+                           const struct pl_array *a, int j)
+{
+    const enum pl_stype t = bounds_type(l, r, a);
+    struct pl_opnd end;
+    if (r->space == PL_SPACE_GMEM)
+        end = pl_lower_extent(l, a, j);
+    if (r->has_clip[j]) {
+        struct pl_opnd clip = pl_lower_affine(l, &r->clip[j], t);
+        end = r->space == PL_SPACE_GMEM ? pl_ix_min(&l->b, t, end, clip) : clip;
+    }
     return pl_ix_sub(&l->b, t, end, pl_lower_affine(l, &r->offset[j], t));
+}
+
+static bool may_begin_below(const struct pl_lower *l, const struct pl_ref_info *r, int j)
+{
+    return r->space == PL_SPACE_GMEM && !pl_affine_is_nonneg(l, &r->offset[j]);
 }
 
 static pl_reg and_preds(struct pl_lower *l, pl_reg x, pl_reg y)
 {
-    return x.id == 0 ? y : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(x), pl_opnd_reg(y));
+    return x.id == 0 ? y
+                     : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(x), pl_opnd_reg(y));
 }
 
 pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
-    const enum pl_stype t = pl_lower_index_type(l, a);
+    const enum pl_stype t = bounds_type(l, r, a);
+    const int n_axes = pl_ir_ref(l->fn, r->base)->shape.rank;
     pl_reg fit = {0};
-    for (int j = 0; j < a->shape.rank; j++) {
-        if (axis_is_safe(l, r, a, j))
+    for (int j = 0; j < n_axes; j++) {
+        if (axis_is_safe(r, a, j))
             continue;
         struct pl_opnd n = pl_opnd_imm(view_extent(r, j));
         struct pl_opnd have = pl_opnd_reg(pl_build_in_reg(&l->b, t, room(l, r, a, j)));
         fit = and_preds(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, have, n));
-        if (!pl_affine_is_nonneg(l, &r->offset[j])) {
-            struct pl_opnd off = pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &r->offset[j], t)));
+        if (may_begin_below(l, r, j)) {
+            struct pl_opnd off =
+                pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &r->offset[j], t)));
             fit = and_preds(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, off, pl_opnd_imm(0)));
         }
     }
@@ -319,12 +362,13 @@ struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct 
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
-    const enum pl_stype t = pl_lower_index_type(l, a);
+    const enum pl_stype t = bounds_type(l, r, a);
+    const int n_axes = pl_ir_ref(l->fn, r->base)->shape.rank;
     const struct pl_coord zero = coord_const(0);
     struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
     pl_reg ok = {0};
-    for (int j = 0; j < a->shape.rank; j++) {
-        if (axis_is_safe(l, r, a, j))
+    for (int j = 0; j < n_axes; j++) {
+        if (axis_is_safe(r, a, j))
             continue;
         const struct pl_coord *c = &zero;
         bool is_last = false;
@@ -334,10 +378,11 @@ struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct 
                 is_last = i == r->shape.rank - 1;
             }
         struct pl_opnd left = less_coord(l, as_s32(l, t, room(l, r, a, j)), c);
-        const bool can_be_negative = !pl_affine_is_nonneg(l, &r->offset[j]);
+        const bool can_be_negative = may_begin_below(l, r, j);
         struct pl_opnd skip = pl_opnd_imm(0);
         if (can_be_negative) {
-            skip = as_s32(l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), pl_lower_affine(l, &r->offset[j], t)));
+            skip = as_s32(
+                l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), pl_lower_affine(l, &r->offset[j], t)));
             skip = less_coord(l, skip, c);
         }
         if (is_last) {
@@ -347,10 +392,12 @@ struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct 
             continue;
         }
         left = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, left));
-        ok = and_preds(l, ok, pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32, left, pl_opnd_imm(0)));
+        ok = and_preds(l, ok,
+                       pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32, left, pl_opnd_imm(0)));
         if (can_be_negative) {
             skip = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, skip));
-            ok = and_preds(l, ok, pl_build_compare(&l->b, PL_SA_CMP_le, PL_ST_s32, skip, pl_opnd_imm(0)));
+            ok = and_preds(l, ok,
+                           pl_build_compare(&l->b, PL_SA_CMP_le, PL_ST_s32, skip, pl_opnd_imm(0)));
         }
     }
     if (ok.id != 0)

@@ -20,12 +20,16 @@ static enum pl_stype scratch_type(pl_dtype t)
     return bytes == 8 ? PL_ST_b64 : bytes == 2 ? PL_ST_b16 : PL_ST_b32;
 }
 
-static bool same_lay(const struct pl_lay *x, const struct pl_lay *y) { return x->vec == y->vec && x->n_chunks == y->n_chunks; }
+static bool same_lay(const struct pl_lay *x, const struct pl_lay *y)
+{
+    return x->vec == y->vec && x->n_chunks == y->n_chunks;
+}
 
 uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
-    if (op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST && op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
+    if (op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST && op->code != PL_OP_LAYOUT_CAST &&
+        op->code != PL_OP_EXTRACT)
         return 0;
     const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
     const int64_t n = pl_shape_n_elems(&arg->shape);
@@ -35,7 +39,8 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
         return 0;
     if (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0))
         return 64;
-    const uint32_t es = arg->dtype == PL_F16 || arg->dtype == PL_BF16 ? 4 : pl_scratch_elem_bytes(arg->dtype);
+    const uint32_t es =
+        arg->dtype == PL_F16 || arg->dtype == PL_BF16 ? 4 : pl_scratch_elem_bytes(arg->dtype);
     return n > UINT32_MAX / 16 ? UINT32_MAX / 2 : ((uint32_t)n * es + 15) / 16 * 16;
 }
 
@@ -47,7 +52,8 @@ struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index, uint32_
     if (pl_opnd_is_imm(wg))
         konst += wg.imm * l->scratch_bytes;
     else
-        at = pl_ix_add(&l->b, PL_ST_u32, at, pl_ix_mul(&l->b, PL_ST_u32, wg, pl_opnd_imm(l->scratch_bytes)));
+        at = pl_ix_add(&l->b, PL_ST_u32, at,
+                       pl_ix_mul(&l->b, PL_ST_u32, wg, pl_opnd_imm(l->scratch_bytes)));
     if (pl_opnd_is_imm(at))
         return pl_opnd_addr((pl_reg){0}, konst + at.imm);
     at = pl_ix_add(&l->b, PL_ST_u32, at, pl_opnd_reg(pl_shared_base(l)));
@@ -66,22 +72,25 @@ void pl_scratch_publish(struct pl_lower *l)
     l->scratch_is_read = true;
 }
 
-static void shared_step(struct pl_lower *l, enum pl_step_op op, enum pl_stype t, struct pl_opnd addr, pl_reg reg)
+static void shared_step(struct pl_lower *l, enum pl_step_op op, enum pl_stype t,
+                        struct pl_opnd addr, pl_reg reg)
 {
     struct pl_opnd elem = pl_opnd_reg(reg);
     struct pl_opnd list = pl_build_list(&l->b, &elem, 1);
     const bool is_load = op == PL_STEP_load;
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = (uint8_t)op,
-                                            .type = (uint8_t)t,
-                                            .attrs = {PL_SA_SPACE_shared},
-                                            .n = 2,
-                                            .opnds = {is_load ? list : addr, is_load ? addr : list}});
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = (uint8_t)op,
+                                     .type = (uint8_t)t,
+                                     .attrs = {PL_SA_SPACE_shared},
+                                     .n = 2,
+                                     .opnds = {is_load ? list : addr, is_load ? addr : list}});
 }
 
 void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struct pl_opnd elem)
 {
     if (t == PL_PRED && !pl_opnd_is_imm(elem))
-        elem = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(1), pl_opnd_imm(0), elem));
+        elem = pl_opnd_reg(
+            pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(1), pl_opnd_imm(0), elem));
     const enum pl_stype st = scratch_type(t);
     shared_step(l, PL_STEP_store, st, addr, pl_build_in_reg(&l->b, st, elem));
 }
@@ -138,7 +147,8 @@ void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lva
  * A value of shape `to` whose element i is the scratch element that lies at the row-major index, in shape `from`, of i without
  * axis `axis` (-1: the shapes are equal). Threads beyond the array read element 0.
  */
-static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to, int axis, struct pl_lval *v)
+static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to, int axis,
+                   struct pl_lval *v)
 {
     const uint32_t es = pl_scratch_elem_bytes(v->dtype);
     const uint32_t n = v->lay.n_chunks * v->lay.vec;
@@ -151,12 +161,14 @@ static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to,
         for (int f = from->rank - 1; f >= 0; f--) {
             const struct pl_coord *c = &at[axis >= 0 && f >= axis ? f + 1 : f];
             struct pl_opnd x = pl_ix_add(&l->b, PL_ST_u32, c->thread, pl_opnd_imm(c->konst));
-            lin = pl_ix_add(&l->b, PL_ST_u32, lin, pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(scale)));
+            lin = pl_ix_add(&l->b, PL_ST_u32, lin,
+                            pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(scale)));
             scale *= from->d[f];
         }
         pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(to), k);
         if (p.id != 0)
-            lin = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, lin, pl_opnd_imm(0), pl_opnd_reg(p)));
+            lin = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, lin, pl_opnd_imm(0),
+                                           pl_opnd_reg(p)));
         struct pl_opnd addr = pl_scratch_addr(l, lin, es);
         const bool is_last = axis == to->rank - 1;
         for (uint32_t i = 0; i < v->lay.vec; i++) {
@@ -182,8 +194,9 @@ void pl_lower_iota(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         struct pl_coord at[PL_MAX_RANK];
         pl_chunk_coords(l, &op->shape, lay.vec, k, at);
         for (uint32_t i = 0; i < lay.vec; i++) {
-            struct pl_opnd x = pl_ix_add(&l->b, PL_ST_u32, at[op->axis].thread,
-                                         pl_opnd_imm(at[op->axis].konst + (is_last ? (int64_t)i : 0)));
+            struct pl_opnd x =
+                pl_ix_add(&l->b, PL_ST_u32, at[op->axis].thread,
+                          pl_opnd_imm(at[op->axis].konst + (is_last ? (int64_t)i : 0)));
             elems[k * lay.vec + i] = pl_elem_cast(l, PL_U32, op->dtype, x);
         }
     }
@@ -238,7 +251,8 @@ void pl_lower_extract(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     int64_t scale = 1;
     for (int a = arg->shape.rank - 1; a >= 0; a--) {
         const uint32_t val = op->args[1 + a];
-        struct pl_opnd x = pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, val), pl_lower_scalar(l, val));
+        struct pl_opnd x =
+            pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, val), pl_lower_scalar(l, val));
         lin = pl_ix_add(&l->b, PL_ST_u32, lin, pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(scale)));
         scale *= arg->shape.d[a];
     }
@@ -246,7 +260,8 @@ void pl_lower_extract(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     lin = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_u32, lin));
     struct pl_opnd addr = pl_scratch_addr(l, pl_opnd_imm(0), 8);
     for (uint32_t e = 0; e < in.lay.n_chunks * in.lay.vec; e++) {
-        struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, chunk_start(l, in.lay.vec, e / in.lay.vec), pl_opnd_imm(e % in.lay.vec));
+        struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, chunk_start(l, in.lay.vec, e / in.lay.vec),
+                                      pl_opnd_imm(e % in.lay.vec));
         pl_reg is_mine = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, lin, at);
         struct pl_opnd x = pl_lval_elem(l, &in, e);
         set_guard(l, is_mine);

@@ -71,8 +71,14 @@ static uint8_t facts_of(const struct pl_build *b, pl_reg r)
     return i < b->reg_facts[pl_reg_class(r)].n ? b->reg_facts[pl_reg_class(r)].data[i] : 0;
 }
 
-bool pl_build_is_mutable(const struct pl_build *b, pl_reg r) { return (facts_of(b, r) & PL_REG_MUTABLE) != 0; }
-bool pl_build_is_entry(const struct pl_build *b, pl_reg r) { return (facts_of(b, r) & PL_REG_ENTRY) != 0; }
+bool pl_build_is_mutable(const struct pl_build *b, pl_reg r)
+{
+    return (facts_of(b, r) & PL_REG_MUTABLE) != 0;
+}
+bool pl_build_is_entry(const struct pl_build *b, pl_reg r)
+{
+    return (facts_of(b, r) & PL_REG_ENTRY) != 0;
+}
 
 /* ---- steps ---- */
 
@@ -129,7 +135,8 @@ void pl_build_step(struct pl_build *b, const struct pl_sdesc *d)
         s.guard = b->guard;
         s.guard_is_negated = b->guard_is_negated;
     }
-    struct pl_step *at = b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    struct pl_step *at =
+        b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
     if (at != NULL)
         *at = s;
 }
@@ -148,7 +155,8 @@ struct source_facts {
     bool is_entry, has_mutable;
 };
 
-static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint32_t n, struct source_facts *f)
+static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint32_t n,
+                    struct source_facts *f)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct pl_opnd *o = &opnds[i];
@@ -181,7 +189,8 @@ static uint32_t hash_of(const struct pl_sdesc *d)
 
 static bool same_opnd(const struct pl_opnd *x, const struct pl_opnd *y)
 {
-    return x->kind == y->kind && x->is_negated == y->is_negated && x->n == y->n && x->u.index == y->u.index && x->imm == y->imm;
+    return x->kind == y->kind && x->is_negated == y->is_negated && x->n == y->n &&
+           x->u.index == y->u.index && x->imm == y->imm;
 }
 
 static bool same_step(const struct pl_build *b, const struct pl_step *s, const struct pl_sdesc *d)
@@ -198,9 +207,11 @@ static bool same_step(const struct pl_build *b, const struct pl_step *s, const s
     return true;
 }
 
-static const struct pl_step *find_known(const struct pl_build *b, const struct pl_sdesc *d, uint32_t hash, int which)
+static const struct pl_step *find_known(const struct pl_build *b, const struct pl_sdesc *d,
+                                        uint32_t hash, int which)
 {
-    for (uint32_t k = b->buckets[which][hash & 255]; k != 0; k = b->known[which].data[k - 1].previous) {
+    for (uint32_t k = b->buckets[which][hash & 255]; k != 0;
+         k = b->known[which].data[k - 1].previous) {
         const struct pl_known *e = &b->known[which].data[k - 1];
         const struct pl_step *s = which == 1 ? &b->entry.data[e->step] : &b->body.data[e->step];
         if (e->hash == hash && same_step(b, s, d))
@@ -246,8 +257,8 @@ pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
         s.guard = b->guard;
         s.guard_is_negated = b->guard_is_negated;
     }
-    struct pl_step *at =
-        which == 1 || b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    struct pl_step *at = which == 1 || b->is_in_entry ? pl_vec_push(b->arena, &b->entry)
+                                                      : pl_vec_push(b->arena, &b->body);
     if (at == NULL)
         return dest;
     *at = s;
@@ -260,21 +271,26 @@ pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
 
 pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x)
 {
-    return pl_build_value(b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 1, .opnds = {x}});
+    return pl_build_value(
+        b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 1, .opnds = {x}});
 }
 
-pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
+pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
+                    struct pl_opnd y)
 {
-    return pl_build_value(b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 2, .opnds = {x, y}});
+    return pl_build_value(
+        b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 2, .opnds = {x, y}});
 }
 
-pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y,
-                    struct pl_opnd z)
+pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
+                    struct pl_opnd y, struct pl_opnd z)
 {
-    return pl_build_value(b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 3, .opnds = {x, y, z}});
+    return pl_build_value(
+        b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 3, .opnds = {x, y, z}});
 }
 
-pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
+pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x,
+                        struct pl_opnd y)
 {
     return pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_compare,
                                                 .type = (uint8_t)t,
@@ -283,7 +299,8 @@ pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, 
                                                 .opnds = {x, y}});
 }
 
-pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, enum pl_sattr rounding, struct pl_opnd x)
+pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,
+                        enum pl_sattr rounding, struct pl_opnd x)
 {
     return pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_convert,
                                                 .type = (uint8_t)to,
@@ -296,15 +313,22 @@ pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from
 void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to, struct pl_opnd from)
 {
     struct pl_step s = make_step(
-        b, &(struct pl_sdesc){.op = PL_STEP_mov, .type = (uint8_t)t, .n = 2, .opnds = {pl_opnd_reg(to), from}}, (pl_reg){0});
+        b,
+        &(struct pl_sdesc){
+            .op = PL_STEP_mov, .type = (uint8_t)t, .n = 2, .opnds = {pl_opnd_reg(to), from}},
+        (pl_reg){0});
     s.guard = b->guard;
     s.guard_is_negated = b->guard_is_negated;
-    struct pl_step *at = b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    struct pl_step *at =
+        b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
     if (at != NULL)
         *at = s;
 }
 
-void pl_build_do(struct pl_build *b, enum pl_step_op op) { pl_build_step(b, &(struct pl_sdesc){.op = (uint8_t)op}); }
+void pl_build_do(struct pl_build *b, enum pl_step_op op)
+{
+    pl_build_step(b, &(struct pl_sdesc){.op = (uint8_t)op});
+}
 
 void pl_build_do1(struct pl_build *b, enum pl_step_op op, struct pl_opnd x)
 {

@@ -20,8 +20,8 @@ struct pl_build {
     PL_VEC(struct pl_step) entry;
     PL_VEC(struct pl_step) body;
     PL_VEC(uint8_t) reg_facts[PL_RC_COUNT]; /* bits of enum pl_reg_fact */
-    PL_VEC(struct pl_known) known[2];      /* of the body, of the entry */
-    uint32_t buckets[2][256];              /* newest known + 1 */
+    PL_VEC(struct pl_known) known[2];       /* of the body, of the entry */
+    uint32_t buckets[2][256];               /* newest known + 1 */
     pl_reg guard;
     bool guard_is_negated;
     bool is_in_entry; /* put steps that are not pure into the entry */
@@ -68,17 +68,22 @@ struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, ui
 
 /* Short forms. */
 pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x);
-pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
-pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y,
-                    struct pl_opnd z);
-pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
-pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, enum pl_sattr rounding, struct pl_opnd x);
-void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to, struct pl_opnd from); /* assignment, in place */
-void pl_build_do(struct pl_build *b, enum pl_step_op op);                                /* no operand */
+pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
+                    struct pl_opnd y);
+pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
+                    struct pl_opnd y, struct pl_opnd z);
+pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x,
+                        struct pl_opnd y);
+pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,
+                        enum pl_sattr rounding, struct pl_opnd x);
+void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to,
+                  struct pl_opnd from);                   /* assignment, in place */
+void pl_build_do(struct pl_build *b, enum pl_step_op op); /* no operand */
 void pl_build_do1(struct pl_build *b, enum pl_step_op op, struct pl_opnd x);
 void pl_build_do2(struct pl_build *b, enum pl_step_op op, struct pl_opnd x, struct pl_opnd y);
 void pl_build_put_label(struct pl_build *b, uint32_t label);
-void pl_build_jump(struct pl_build *b, uint32_t label, pl_reg guard, bool is_negated); /* guard none: always */
+void pl_build_jump(struct pl_build *b, uint32_t label, pl_reg guard,
+                   bool is_negated); /* guard none: always */
 /* The operand in a register: itself, or a constant moved into one. */
 pl_reg pl_build_in_reg(struct pl_build *b, enum pl_stype t, struct pl_opnd x);
 
@@ -98,8 +103,10 @@ struct pl_opnd pl_ix_shr(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
 struct pl_opnd pl_ix_and(struct pl_build *b, enum pl_stype t, struct pl_opnd x, int64_t mask);
 struct pl_opnd pl_ix_xor(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y);
 /* s32 or u32 to s64 or u64, and back by truncation; the same type passes. */
-struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, struct pl_opnd x);
+struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,
+                             struct pl_opnd x);
 /* x * y as s64; xt, yt are s32, u32 or s64 (32-bit factors of one type use the widening product). */
-struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd x, enum pl_stype yt, struct pl_opnd y);
+struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd x, enum pl_stype yt,
+                           struct pl_opnd y);
 int64_t pl_ix_canonical(enum pl_stype t, int64_t v);
 #endif

@@ -12,7 +12,8 @@ static struct pl_opnd in_reg(struct pl_lower *l, enum pl_stype t, struct pl_opnd
     return pl_opnd_reg(pl_build_in_reg(&l->b, t, x));
 }
 
-static struct pl_opnd convert(struct pl_lower *l, enum pl_stype to, enum pl_stype from, enum pl_sattr rnd, struct pl_opnd x)
+static struct pl_opnd convert(struct pl_lower *l, enum pl_stype to, enum pl_stype from,
+                              enum pl_sattr rnd, struct pl_opnd x)
 {
     return pl_opnd_reg(pl_build_convert(&l->b, to, from, rnd, x));
 }
@@ -25,7 +26,10 @@ static struct pl_opnd select32(struct pl_lower *l, struct pl_opnd x, struct pl_o
 static bool is_float(pl_dtype t) { return pl_dtype_kind_of(t) == PL_KIND_FLOAT; }
 static bool is_half(pl_dtype t) { return t == PL_F16 || t == PL_BF16; }
 static bool is_fp8(pl_dtype t) { return t == PL_E4M3 || t == PL_E5M2; }
-static bool is_int(pl_dtype t) { return pl_dtype_kind_of(t) == PL_KIND_INT || pl_dtype_kind_of(t) == PL_KIND_UINT; }
+static bool is_int(pl_dtype t)
+{
+    return pl_dtype_kind_of(t) == PL_KIND_INT || pl_dtype_kind_of(t) == PL_KIND_UINT;
+}
 
 /* x of a wider or integer type as f32, rounded to odd; exact values stay exact. */
 static struct pl_opnd to_odd_f32(struct pl_lower *l, enum pl_stype from, struct pl_opnd x)
@@ -34,7 +38,8 @@ static struct pl_opnd to_odd_f32(struct pl_lower *l, enum pl_stype from, struct 
     struct pl_opnd cut = convert(l, PL_ST_f32, from, PL_SA_RND_rz, x);
     struct pl_opnd back = convert(l, from, PL_ST_f32, is_f64 ? PL_SA_NONE : PL_SA_RND_rzi, cut);
     pl_reg is_cut = pl_build_compare(&l->b, is_f64 ? PL_SA_CMP_neu : PL_SA_CMP_ne, from, back, x);
-    struct pl_opnd odd = pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_or, PL_ST_b32, cut, pl_opnd_imm(1)));
+    struct pl_opnd odd =
+        pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_or, PL_ST_b32, cut, pl_opnd_imm(1)));
     return select32(l, odd, cut, is_cut);
 }
 
@@ -43,7 +48,8 @@ static struct pl_opnd to_odd_f32(struct pl_lower *l, enum pl_stype from, struct 
 static struct pl_opnd fp8_to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x)
 {
     struct pl_opnd h = convert(l, PL_ST_u16, PL_ST_u32, PL_SA_NONE, x);
-    struct pl_opnd pair = convert(l, PL_ST_f16x2, from == PL_E4M3 ? PL_ST_e4m3x2 : PL_ST_e5m2x2, PL_SA_RND_rn, h);
+    struct pl_opnd pair =
+        convert(l, PL_ST_f16x2, from == PL_E4M3 ? PL_ST_e4m3x2 : PL_ST_e5m2x2, PL_SA_RND_rn, h);
     struct pl_opnd low = convert(l, PL_ST_u16, PL_ST_u32, PL_SA_NONE, pair);
     return convert(l, PL_ST_f32, PL_ST_f16, PL_SA_NONE, low);
 }
@@ -71,7 +77,8 @@ static struct pl_opnd to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x
     if (is_float(from))
         return pl_elem_to_f32(l, from, x);
     if (pl_dtype_bits(from) < 32)
-        return convert(l, PL_ST_f32, pl_stype_of(from), PL_SA_RND_rn, in_reg(l, pl_stype_of(from), x));
+        return convert(l, PL_ST_f32, pl_stype_of(from), PL_SA_RND_rn,
+                       in_reg(l, pl_stype_of(from), x));
     return to_odd_f32(l, pl_stype_of(from), in_reg(l, pl_stype_of(from), x));
 }
 
@@ -79,13 +86,15 @@ static struct pl_opnd to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x
 
 static struct pl_opnd f32_to_fp8(struct pl_lower *l, pl_dtype to, struct pl_opnd x)
 {
-    pl_reg pair = pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_convert2,
-                                                           .type = to == PL_E4M3 ? PL_ST_e4m3x2 : PL_ST_e5m2x2,
-                                                           .from = PL_ST_f32,
-                                                           .attrs = {PL_SA_RND_rn, PL_SA_SAT_satfinite},
-                                                           .n = 2,
-                                                           .opnds = {pl_opnd_imm(0), x}});
-    return pl_ix_and(&l->b, PL_ST_u32, convert(l, PL_ST_u32, PL_ST_u16, PL_SA_NONE, pl_opnd_reg(pair)), 0xff);
+    pl_reg pair = pl_build_value(
+        &l->b, &(struct pl_sdesc){.op = PL_STEP_convert2,
+                                  .type = to == PL_E4M3 ? PL_ST_e4m3x2 : PL_ST_e5m2x2,
+                                  .from = PL_ST_f32,
+                                  .attrs = {PL_SA_RND_rn, PL_SA_SAT_satfinite},
+                                  .n = 2,
+                                  .opnds = {pl_opnd_imm(0), x}});
+    return pl_ix_and(&l->b, PL_ST_u32,
+                     convert(l, PL_ST_u32, PL_ST_u16, PL_SA_NONE, pl_opnd_reg(pair)), 0xff);
 }
 
 /* Nearest power of two, ties to the even code; the sign is dropped, overflow and infinity give the largest. */
@@ -94,8 +103,10 @@ static struct pl_opnd f32_to_e8m0(struct pl_lower *l, struct pl_opnd x)
     struct pl_opnd mag = pl_ix_and(&l->b, PL_ST_u32, x, 0x7fffffff);
     pl_reg is_nan = pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_u32, mag, pl_opnd_imm(0x7f800000));
     struct pl_opnd lsb = pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, mag, 23), 1);
-    struct pl_opnd up = pl_ix_add(&l->b, PL_ST_u32, pl_ix_add(&l->b, PL_ST_u32, mag, pl_opnd_imm(0x3fffff)), lsb);
-    struct pl_opnd code = pl_ix_min(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, up, 23), pl_opnd_imm(254));
+    struct pl_opnd up =
+        pl_ix_add(&l->b, PL_ST_u32, pl_ix_add(&l->b, PL_ST_u32, mag, pl_opnd_imm(0x3fffff)), lsb);
+    struct pl_opnd code =
+        pl_ix_min(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, up, 23), pl_opnd_imm(254));
     return select32(l, pl_opnd_imm(255), code, is_nan);
 }
 
@@ -105,9 +116,11 @@ static struct pl_opnd f32_to_tf32(struct pl_lower *l, struct pl_opnd x)
     if (l->plan->sm >= 90)
         return convert(l, PL_ST_tf32, PL_ST_f32, PL_SA_RND_rn, x);
     struct pl_opnd lsb = pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, x, 13), 1);
-    struct pl_opnd up = pl_ix_add(&l->b, PL_ST_u32, pl_ix_add(&l->b, PL_ST_u32, x, pl_opnd_imm(0xfff)), lsb);
+    struct pl_opnd up =
+        pl_ix_add(&l->b, PL_ST_u32, pl_ix_add(&l->b, PL_ST_u32, x, pl_opnd_imm(0xfff)), lsb);
     pl_reg is_nan = pl_build_compare(&l->b, PL_SA_CMP_nan, PL_ST_f32, x, x);
-    return select32(l, pl_opnd_imm(0x7fffe000), pl_ix_and(&l->b, PL_ST_u32, up, 0xffffe000), is_nan);
+    return select32(l, pl_opnd_imm(0x7fffe000), pl_ix_and(&l->b, PL_ST_u32, up, 0xffffe000),
+                    is_nan);
 }
 
 static struct pl_opnd from_f32(struct pl_lower *l, pl_dtype to, struct pl_opnd x)
@@ -138,8 +151,9 @@ static struct pl_opnd float_to_int(struct pl_lower *l, pl_dtype from, pl_dtype t
     struct pl_opnd r = convert(l, st, ft, PL_SA_RND_rzi, x);
     if (ft == PL_ST_f64 || pl_stypes[st].bits == 64) {
         pl_reg is_nan = pl_build_compare(&l->b, PL_SA_CMP_nan, ft, x, x);
-        r = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, pl_stypes[st].bits == 64 ? PL_ST_b64 : PL_ST_b32, pl_opnd_imm(0), r,
-                                     pl_opnd_reg(is_nan)));
+        r = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select,
+                                     pl_stypes[st].bits == 64 ? PL_ST_b64 : PL_ST_b32,
+                                     pl_opnd_imm(0), r, pl_opnd_reg(is_nan)));
     }
     if (pl_dtype_bits(to) < 32) {
         const int64_t top = ((int64_t)1 << (pl_dtype_bits(to) - (st == PL_ST_s32))) - 1;
@@ -158,10 +172,12 @@ static struct pl_opnd int_to_float(struct pl_lower *l, pl_dtype from, pl_dtype t
     return from_f32(l, to, to_f32(l, from, x));
 }
 
-static struct pl_opnd float_to_float(struct pl_lower *l, pl_dtype from, pl_dtype to, struct pl_opnd x)
+static struct pl_opnd float_to_float(struct pl_lower *l, pl_dtype from, pl_dtype to,
+                                     struct pl_opnd x)
 {
     if (to == PL_F64) {
-        x = in_reg(l, from == PL_F16 ? PL_ST_b16 : PL_ST_f32, from == PL_F16 ? x : to_f32(l, from, x));
+        x = in_reg(l, from == PL_F16 ? PL_ST_b16 : PL_ST_f32,
+                   from == PL_F16 ? x : to_f32(l, from, x));
         return convert(l, PL_ST_f64, from == PL_F16 ? PL_ST_f16 : PL_ST_f32, PL_SA_NONE, x);
     }
     if (from == PL_F64 && (to == PL_F32 || to == PL_F16))
@@ -176,8 +192,8 @@ static struct pl_opnd to_pred(struct pl_lower *l, pl_dtype from, struct pl_opnd 
         x = pl_elem_to_f32(l, from, x);
         st = PL_ST_f32;
     }
-    return pl_opnd_reg(
-        pl_build_compare(&l->b, is_float(from) ? PL_SA_CMP_neu : PL_SA_CMP_ne, st, in_reg(l, st, x), pl_opnd_imm(0)));
+    return pl_opnd_reg(pl_build_compare(&l->b, is_float(from) ? PL_SA_CMP_neu : PL_SA_CMP_ne, st,
+                                        in_reg(l, st, x), pl_opnd_imm(0)));
 }
 
 static struct pl_opnd from_pred(struct pl_lower *l, pl_dtype to, struct pl_opnd x)
@@ -185,7 +201,8 @@ static struct pl_opnd from_pred(struct pl_lower *l, pl_dtype to, struct pl_opnd 
     const struct pl_opnd one = pl_const_of(to, 1, 1.0), zero = pl_const_of(to, 0, 0.0);
     if (pl_opnd_is_imm(x))
         return x.imm != 0 ? one : zero;
-    return pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, pl_stype_bits(pl_rep_of(to, 1)), one, zero, x));
+    return pl_opnd_reg(
+        pl_build_op3(&l->b, PL_STEP_select, pl_stype_bits(pl_rep_of(to, 1)), one, zero, x));
 }
 
 struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to, struct pl_opnd x)
@@ -197,26 +214,29 @@ struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to, stru
     if (from == PL_PRED)
         return from_pred(l, to, x);
     if (is_int(from) && is_int(to))
-        return pl_elem_canonical(l, to, pl_ix_convert(&l->b, pl_stype_of(to), pl_stype_of(from), x));
+        return pl_elem_canonical(l, to,
+                                 pl_ix_convert(&l->b, pl_stype_of(to), pl_stype_of(from), x));
     if (is_int(to))
         return float_to_int(l, from, to, x);
     return is_int(from) ? int_to_float(l, from, to, x) : float_to_float(l, from, to, x);
 }
 
 /* Two results in one packed register. */
-static struct pl_opnd pair_cast(struct pl_lower *l, pl_dtype from, pl_dtype to, const struct pl_opnd x[2])
+static struct pl_opnd pair_cast(struct pl_lower *l, pl_dtype from, pl_dtype to,
+                                const struct pl_opnd x[2])
 {
     if (from == PL_PRED || from == to)
         return pl_pack_halves(l, pl_elem_cast(l, from, to, x[0]), pl_elem_cast(l, from, to, x[1]));
     struct pl_opnd f[2];
     for (int i = 0; i < 2; i++)
         f[i] = in_reg(l, PL_ST_f32, to_f32(l, from, x[i]));
-    return pl_opnd_reg(pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_convert2,
-                                                                .type = to == PL_F16 ? PL_ST_f16x2 : PL_ST_bf16x2,
-                                                                .from = PL_ST_f32,
-                                                                .attrs = {PL_SA_RND_rn},
-                                                                .n = 2,
-                                                                .opnds = {f[1], f[0]}}));
+    return pl_opnd_reg(
+        pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_convert2,
+                                                 .type = to == PL_F16 ? PL_ST_f16x2 : PL_ST_bf16x2,
+                                                 .from = PL_ST_f32,
+                                                 .attrs = {PL_SA_RND_rn},
+                                                 .n = 2,
+                                                 .opnds = {f[1], f[0]}}));
 }
 
 /* The two halves of a packed bf16 pair as f32: a shift and a mask. */
@@ -239,7 +259,8 @@ void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval out = pl_lval_make(l, to, in.lay);
     if (out.rep == PL_REP_HALF2) {
         for (uint32_t r = 0; r < out.n_regs; r++) {
-            const struct pl_opnd x[2] = {pl_lval_elem(l, &in, 2 * r), pl_lval_elem(l, &in, 2 * r + 1)};
+            const struct pl_opnd x[2] = {pl_lval_elem(l, &in, 2 * r),
+                                         pl_lval_elem(l, &in, 2 * r + 1)};
             out.regs[r] = pair_cast(l, from, to, x);
         }
     } else if (in.rep == PL_REP_HALF2 && from == PL_BF16 && to == PL_F32) {
@@ -263,7 +284,8 @@ static struct pl_opnd elem_bitcast(struct pl_lower *l, pl_dtype from, pl_dtype t
         return is_int(to) ? pl_const_of(to, (int64_t)v, 0) : pl_opnd_imm((int64_t)v);
     }
     if (in == PL_REP_HALF && out == PL_REP_WORD)
-        return convert(l, to == PL_I16 ? PL_ST_s32 : PL_ST_u32, to == PL_I16 ? PL_ST_s16 : PL_ST_u16, PL_SA_NONE, x);
+        return convert(l, to == PL_I16 ? PL_ST_s32 : PL_ST_u32,
+                       to == PL_I16 ? PL_ST_s16 : PL_ST_u16, PL_SA_NONE, x);
     if (in == PL_REP_WORD && out == PL_REP_HALF)
         return convert(l, PL_ST_u16, PL_ST_u32, PL_SA_NONE, x);
     if (pl_dtype_bits(to) < 32 && is_int(to))

@@ -57,11 +57,14 @@ static bool axes_rise(const struct pl_ref_info *r)
 static bool is_regular(const struct copy *c)
 {
     const struct pl_lower *l = c->l;
-    const int last_g = c->ga->shape.rank - 1, last_s = pl_ir_ref(l->fn, c->s->base)->shape.rank - 1, rank = c->g->shape.rank;
-    const bool has_unit = pl_array_has_fact(l, c->ga, PL_FACT_UNIT_STRIDE) || pl_array_has_fact(l, c->ga, PL_FACT_DENSE);
+    const int last_g = c->ga->shape.rank - 1, last_s = pl_ir_ref(l->fn, c->s->base)->shape.rank - 1,
+              rank = c->g->shape.rank;
+    const bool has_unit = pl_array_has_fact(l, c->ga, PL_FACT_UNIT_STRIDE) ||
+                          pl_array_has_fact(l, c->ga, PL_FACT_DENSE);
     return l->has_tma && rank >= 1 && pl_array_has_fact(l, c->ga, PL_FACT_ALIGN16) && has_unit &&
-           pl_ir_ref(l->fn, c->g->base)->view == PL_VIEW_ROOT && pl_ir_ref(l->fn, c->s->base)->view == PL_VIEW_ROOT &&
-           c->s->peer == 0 && axes_rise(c->g) && axes_rise(c->s) && c->g->axis_of[rank - 1] == last_g &&
+           pl_ir_ref(l->fn, c->g->base)->view == PL_VIEW_ROOT &&
+           pl_ir_ref(l->fn, c->s->base)->view == PL_VIEW_ROOT && c->s->peer == 0 &&
+           axes_rise(c->g) && axes_rise(c->s) && c->g->axis_of[rank - 1] == last_g &&
            c->s->axis_of[rank - 1] == last_s && pl_dtype_bits(c->ga->dtype) >= 8;
 }
 
@@ -107,8 +110,10 @@ static bool can_tensor(const struct copy *c)
     if (!is_regular(c) || c->ga->shape.rank > PL_PLAN_MAP_RANK || c->op->oob == PL_OOB_FILL)
         return false;
     const uint32_t box_cols = p->panel_elems;
-    const uint32_t align = p->swizzle == PL_PLAN_SWIZZLE_NONE ? 128 : 8 * pl_swizzle_span(p->swizzle);
-    if (!has_whole_rows(c) || box_cols > BOX_MAX || box_cols * c->es % 16 != 0 || shared_align(c) < align)
+    const uint32_t align =
+        p->swizzle == PL_PLAN_SWIZZLE_NONE ? 128 : 8 * pl_swizzle_span(p->swizzle);
+    if (!has_whole_rows(c) || box_cols > BOX_MAX || box_cols * c->es % 16 != 0 ||
+        shared_align(c) < align)
         return false;
     for (int i = 0; i < rank - 1; i++) {
         if (c->g->shape.d[i] > 64 * BOX_MAX || (i < rank - 2 && c->g->shape.d[i] > BOX_MAX))
@@ -135,11 +140,14 @@ static bool can_bulk(const struct copy *c)
     if (!is_regular(c) || c->op->oob == PL_OOB_FILL)
         return false;
     const int64_t row_bytes = c->g->shape.d[c->g->shape.rank - 1] * c->es;
-    const bool is_plain = p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
+    const bool is_plain =
+        p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
     const int64_t m = pl_affine_multiple(c->l->fn, &c->g->offset[c->ga->shape.rank - 1]);
-    const bool reduces_here = c->op->sub == PL_OP2_NONE || c->op->sub == PL_ADD || c->op->sub == PL_MIN || c->op->sub == PL_MAX;
-    return is_plain && reduces_here && row_bytes % 16 == 0 && m * c->es % 16 == 0 && shared_align(c) >= 16 &&
-           n_view_rows(c) <= BULK_MAX_ROWS && (n_view_rows(c) == 1 || p->row_bytes % 16 == 0);
+    const bool reduces_here = c->op->sub == PL_OP2_NONE || c->op->sub == PL_ADD ||
+                              c->op->sub == PL_MIN || c->op->sub == PL_MAX;
+    return is_plain && reduces_here && row_bytes % 16 == 0 && m * c->es % 16 == 0 &&
+           shared_align(c) >= 16 && n_view_rows(c) <= BULK_MAX_ROWS &&
+           (n_view_rows(c) == 1 || p->row_bytes % 16 == 0);
 }
 
 static enum way choose(const struct copy *c)
@@ -165,7 +173,8 @@ struct round {
     int64_t n_elems;
 };
 
-static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ragged, bool is_load, pl_reg *words)
+static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ragged, bool is_load,
+                          pl_reg *words)
 {
     const struct copy *c = r->c;
     struct pl_lower *l = c->l;
@@ -183,8 +192,10 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
     if (is_bounded)
         in = pl_bounds_chunk(l, ref, at);
     if (is_bounded && has_it.id != 0)
-        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0), pl_opnd_reg(has_it)));
-    const struct pl_chunk chunk = {.ref = ref, .vec = r->vec, .at = at, .inside = is_bounded ? &in : NULL};
+        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0),
+                                         pl_opnd_reg(has_it)));
+    const struct pl_chunk chunk = {
+        .ref = ref, .vec = r->vec, .at = at, .inside = is_bounded ? &in : NULL};
     if (!is_bounded)
         set_guard(l, has_it);
     if (is_load)
@@ -195,12 +206,14 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
 }
 
 /* n chunks from chunk number `first` on: all loads, then all stores. */
-static void element_chunks(const struct round *r, struct pl_coord start, uint32_t n, bool may_be_ragged)
+static void element_chunks(const struct round *r, struct pl_coord start, uint32_t n,
+                           bool may_be_ragged)
 {
     struct pl_lower *l = r->c->l;
     const int64_t step = (int64_t)l->unit_threads * r->vec;
     pl_reg words[UNROLLED_CHUNKS * 4 * 16];
-    const enum pl_rclass class = (enum pl_rclass)pl_stypes[pl_chunk_word_type(r->c->ga->dtype, r->vec)].class;
+    const enum pl_rclass class =
+        (enum pl_rclass)pl_stypes[pl_chunk_word_type(r->c->ga->dtype, r->vec)].class;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t k = 0; k < n; k++) {
             struct pl_coord lin = start;
@@ -210,7 +223,8 @@ static void element_chunks(const struct round *r, struct pl_coord start, uint32_
             for (uint32_t i = 0; pass == 0 && i < r->n_words; i++) {
                 w[i] = pl_build_reg(&l->b, class);
                 if (is_ragged && !r->is_bounded)
-                    pl_build_mov(&l->b, pl_chunk_word_type(r->c->ga->dtype, r->vec), w[i], pl_opnd_imm(0));
+                    pl_build_mov(&l->b, pl_chunk_word_type(r->c->ga->dtype, r->vec), w[i],
+                                 pl_opnd_imm(0));
             }
             element_chunk(r, lin, is_ragged, pass == 0, w);
         }
@@ -235,16 +249,18 @@ static void element_rounds(const struct round *r)
     const bool is_ragged = r->n_elems % (n * step) != 0;
     element_chunks(r, (struct pl_coord){pl_opnd_reg(at), (uint32_t)r->n_elems, 0}, n, is_ragged);
     pl_build_close(&l->b, mark);
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_add,
-                                            .type = PL_ST_u32,
-                                            .n = 3,
-                                            .opnds = {pl_opnd_reg(at), pl_opnd_reg(at), pl_opnd_imm(n * step)}});
+    pl_build_step(&l->b, &(struct pl_sdesc){
+                             .op = PL_STEP_add,
+                             .type = PL_ST_u32,
+                             .n = 3,
+                             .opnds = {pl_opnd_reg(at), pl_opnd_reg(at), pl_opnd_imm(n * step)}});
     pl_reg more = pl_build_reg(&l->b, PL_RC_PRED);
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_compare,
                                             .type = PL_ST_u32,
                                             .attrs = {PL_SA_CMP_lt},
                                             .n = 3,
-                                            .opnds = {pl_opnd_reg(more), pl_opnd_reg(at), pl_opnd_imm(r->n_elems)}});
+                                            .opnds = {pl_opnd_reg(more), pl_opnd_reg(at),
+                                                      pl_opnd_imm(r->n_elems)}});
     pl_build_jump(&l->b, again, more, false);
 }
 
@@ -302,7 +318,8 @@ static void by_elements(const struct copy *c)
     if (!c->is_in)
         return;
     if (l->has_tma)
-        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+        pl_build_step(&l->b,
+                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
     pl_unit_barrier(l);
     pl_arrive_leader(l, c->op->bar);
 }
@@ -313,7 +330,9 @@ static pl_reg leader_and(const struct copy *c)
 {
     struct pl_lower *l = c->l;
     pl_reg p = predicate(c), leader = pl_lower_leader(l);
-    return p.id == 0 ? leader : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(leader), pl_opnd_reg(p));
+    return p.id == 0
+               ? leader
+               : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(leader), pl_opnd_reg(p));
 }
 
 /* The arrival, announcing the bytes to come: on this CTA's barrier, or on that of each CTA that receives them. */
@@ -323,7 +342,8 @@ static void announce(const struct copy *c)
     struct pl_opnd n = pl_opnd_imm(c->n_bytes);
     const pl_reg p = predicate(c);
     if (p.id != 0)
-        n = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, n, pl_opnd_imm(0), pl_opnd_reg(p)));
+        n = pl_opnd_reg(
+            pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, n, pl_opnd_imm(0), pl_opnd_reg(p)));
     if (c->op->mask == 0) {
         struct pl_opnd addr = pl_bar_addr(l, c->op->bar);
         set_guard(l, pl_lower_leader(l));
@@ -334,8 +354,8 @@ static void announce(const struct copy *c)
     for (uint32_t cta = 0; cta < l->n_ctas; cta++) {
         if ((c->op->mask >> cta & 1) == 0)
             continue;
-        pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, c->op->bar)),
-                                 pl_opnd_imm(cta));
+        pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE,
+                                 pl_opnd_reg(pl_bar_value(l, c->op->bar)), pl_opnd_imm(cta));
         set_guard(l, pl_lower_leader(l));
         pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, pl_opnd_addr(to, 0), n);
         set_guard(l, (pl_reg){0});
@@ -346,7 +366,8 @@ static uint32_t find_map(struct pl_lower *l, const struct pl_plan_map *m)
 {
     for (uint32_t i = 0; i < l->plan->maps.n; i++) {
         const struct pl_plan_map *o = &l->plan->maps.data[i];
-        bool is_same = o->arg == m->arg && o->dtype == m->dtype && o->rank == m->rank && o->swizzle == m->swizzle;
+        bool is_same = o->arg == m->arg && o->dtype == m->dtype && o->rank == m->rank &&
+                       o->swizzle == m->swizzle;
         for (int d = 0; is_same && d < m->rank; d++)
             is_same = o->axes[d] == m->axes[d] && o->box_elems[d] == m->box_elems[d];
         if (is_same)
@@ -360,8 +381,11 @@ static uint32_t find_map(struct pl_lower *l, const struct pl_plan_map *m)
 
 static struct pl_opnd map_address(struct pl_lower *l, uint32_t map)
 {
-    uint32_t i = pl_lower_param_index(l, (struct pl_plan_param){.kind = PL_PLAN_TENSOR_MAP, .map = (uint16_t)map, .n_bytes = 128});
-    pl_reg a = pl_build_op1(&l->b, PL_STEP_param_address, PL_ST_NONE, pl_opnd_index(PL_OPND_PARAM, i));
+    uint32_t i = pl_lower_param_index(
+        l,
+        (struct pl_plan_param){.kind = PL_PLAN_TENSOR_MAP, .map = (uint16_t)map, .n_bytes = 128});
+    pl_reg a =
+        pl_build_op1(&l->b, PL_STEP_param_address, PL_ST_NONE, pl_opnd_index(PL_OPND_PARAM, i));
     return pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_param_generic, PL_ST_NONE, pl_opnd_reg(a)));
 }
 
@@ -393,8 +417,9 @@ static void put_box(const struct copy *c, const struct box *x)
     const uint8_t dims = (uint8_t)(PL_SA_DIMS_d1 + c->ga->shape.rank - 1);
     struct pl_opnd shared = pl_shared_addr(l, c->shared, x->at);
     struct pl_opnd coords = box_coords(c, x);
-    static const uint8_t reds[PL_OP2_COUNT] = {[PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
-                                               [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
+    static const uint8_t reds[PL_OP2_COUNT] = {
+        [PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
+        [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
     struct pl_sdesc d = {.attrs = {dims}, .n = 3, .opnds = {x->map, coords, shared}};
     if (c->is_in) {
         d.op = c->op->mask != 0 ? PL_STEP_tensor_in_multi : PL_STEP_tensor_in;
@@ -403,7 +428,9 @@ static void put_box(const struct copy *c, const struct box *x)
         d.opnds[1] = x->map;
         d.opnds[2] = coords;
         d.opnds[3] = pl_bar_addr(l, c->op->bar);
-        d.opnds[4] = c->op->mask != 0 ? pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, pl_opnd_imm(c->op->mask))) : pl_opnd_none();
+        d.opnds[4] = c->op->mask != 0
+                         ? pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, pl_opnd_imm(c->op->mask)))
+                         : pl_opnd_none();
     } else if (c->op->sub != PL_OP2_NONE) {
         d.op = PL_STEP_tensor_reduce;
         d.attrs[1] = reds[c->op->sub];
@@ -421,7 +448,8 @@ static void put_boxes(const struct copy *c)
     const struct pl_smem_place *p = c->place;
     const int rank = c->g->shape.rank, g_rank = c->ga->shape.rank;
     const uint32_t rows = rank >= 2 ? box_rows(c->g->shape.d[rank - 2]) : 1;
-    const bool is_split = p->panel_elems != p->n_cols || (rank >= 2 && rows != (uint32_t)c->g->shape.d[rank - 2]);
+    const bool is_split =
+        p->panel_elems != p->n_cols || (rank >= 2 && rows != (uint32_t)c->g->shape.d[rank - 2]);
     struct pl_plan_map m = {.arg = (uint16_t)c->ga->param,
                             .dtype = c->ga->dtype,
                             .rank = (uint8_t)g_rank,
@@ -479,19 +507,23 @@ static void put_rows(const struct copy *c)
     struct pl_coord at[PL_MAX_RANK];
     for (int i = 0; i < PL_MAX_RANK; i++)
         at[i] = (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1};
-    static const uint8_t reds[PL_OP2_COUNT] = {[PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max};
+    static const uint8_t reds[PL_OP2_COUNT] = {
+        [PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max};
     for (int64_t n = 0; n < n_view_rows(c); n++) {
         int64_t rest = n;
         for (int i = rank - 2; i >= 0; i--) {
             at[i].konst = rest % c->g->shape.d[i];
             rest /= c->g->shape.d[i];
         }
-        struct pl_opnd global = pl_global_addr(l, c->global, at), shared = pl_shared_addr(l, c->shared, at);
-        struct pl_sdesc d = {.op = PL_STEP_bulk_out, .n = 3, .opnds = {global, shared, pl_opnd_imm(row_bytes)}};
+        struct pl_opnd global = pl_global_addr(l, c->global, at),
+                       shared = pl_shared_addr(l, c->shared, at);
+        struct pl_sdesc d = {
+            .op = PL_STEP_bulk_out, .n = 3, .opnds = {global, shared, pl_opnd_imm(row_bytes)}};
         if (c->is_in) {
-            d = (struct pl_sdesc){.op = PL_STEP_bulk_in,
-                                  .n = 4,
-                                  .opnds = {shared, global, pl_opnd_imm(row_bytes), pl_bar_addr(l, c->op->bar)}};
+            d = (struct pl_sdesc){
+                .op = PL_STEP_bulk_in,
+                .n = 4,
+                .opnds = {shared, global, pl_opnd_imm(row_bytes), pl_bar_addr(l, c->op->bar)}};
         } else if (c->op->sub != PL_OP2_NONE) {
             d.op = PL_STEP_bulk_reduce;
             d.type = (uint8_t)bulk_reduce_type(c->ga->dtype);
@@ -512,11 +544,15 @@ static pl_reg clips_are_idle(const struct copy *c)
     for (int j = 0; j < c->ga->shape.rank; j++) {
         if (!c->g->has_clip[j])
             continue;
-        struct pl_opnd clip = pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &c->g->clip[j], t)));
-        struct pl_opnd end = pl_ix_add(&l->b, t, pl_lower_affine(l, &c->g->offset[j], t), pl_opnd_imm(view_extent(c->g, j)));
+        struct pl_opnd clip =
+            pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &c->g->clip[j], t)));
+        struct pl_opnd end = pl_ix_add(&l->b, t, pl_lower_affine(l, &c->g->offset[j], t),
+                                       pl_opnd_imm(view_extent(c->g, j)));
         end = pl_ix_min(&l->b, t, end, pl_lower_extent(l, c->ga, j));
         pl_reg p = pl_build_compare(&l->b, PL_SA_CMP_ge, t, clip, end);
-        idle = idle.id == 0 ? p : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(idle), pl_opnd_reg(p));
+        idle = idle.id == 0 ? p
+                            : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(idle),
+                                           pl_opnd_reg(p));
     }
     return idle;
 }
@@ -534,8 +570,9 @@ static void issue(const struct copy *c, enum way way)
 
 static void note_way(const struct copy *c, enum way way)
 {
-    static const char *const names[] = {"copied by tensor boxes", "copied by bulk rows; by elements where it hangs over an edge",
-                                        "copied by elements"};
+    static const char *const names[] = {
+        "copied by tensor boxes", "copied by bulk rows; by elements where it hangs over an edge",
+        "copied by elements"};
     pl_lower_note(c->l, c->op, names[way]);
 }
 
@@ -601,7 +638,8 @@ void pl_lower_copy_in(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 void pl_lower_copy_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    struct copy c = {.l = l, .op = op, .is_in = false, .global = op->refs[1], .shared = op->refs[0]};
+    struct copy c = {
+        .l = l, .op = op, .is_in = false, .global = op->refs[1], .shared = op->refs[0]};
     lower_copy(&c);
 }
 
@@ -610,10 +648,11 @@ void pl_lower_wait_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     (void)id;
     if (l->has_tma) {
         set_guard(l, pl_lower_leader(l));
-        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_bulk_wait,
-                                                .attrs = {op->is_flag ? PL_SA_READ_read : PL_SA_NONE},
-                                                .n = 1,
-                                                .opnds = {pl_opnd_imm(op->n)}});
+        pl_build_step(&l->b,
+                      &(struct pl_sdesc){.op = PL_STEP_bulk_wait,
+                                         .attrs = {op->is_flag ? PL_SA_READ_read : PL_SA_NONE},
+                                         .n = 1,
+                                         .opnds = {pl_opnd_imm(op->n)}});
         set_guard(l, (pl_reg){0});
         if (op->n == 0)
             l->has_pending_out = false;

@@ -27,14 +27,16 @@ struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t, struct pl_lay lay)
 struct pl_opnd pl_pack_halves(struct pl_lower *l, struct pl_opnd lo, struct pl_opnd hi)
 {
     if (pl_opnd_is_imm(lo) && pl_opnd_is_imm(hi))
-        return pl_opnd_imm((int64_t)(((uint64_t)hi.imm & 0xffff) << 16 | ((uint64_t)lo.imm & 0xffff)));
+        return pl_opnd_imm(
+            (int64_t)(((uint64_t)hi.imm & 0xffff) << 16 | ((uint64_t)lo.imm & 0xffff)));
     struct pl_opnd h[2] = {pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, lo)),
                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, hi))};
-    return pl_opnd_reg(pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
-                                                                .type = PL_ST_b32,
-                                                                .from = PL_ST_b16,
-                                                                .n = 1,
-                                                                .opnds = {pl_build_list(&l->b, h, 2)}}));
+    return pl_opnd_reg(
+        pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
+                                                 .type = PL_ST_b32,
+                                                 .from = PL_ST_b16,
+                                                 .n = 1,
+                                                 .opnds = {pl_build_list(&l->b, h, 2)}}));
 }
 
 static void unpack_halves(struct pl_lower *l, struct pl_opnd word, struct pl_opnd out[2])
@@ -62,7 +64,8 @@ static void unpack_halves(struct pl_lower *l, struct pl_opnd word, struct pl_opn
     l->unpacked[1] = out[1];
 }
 
-struct pl_opnd pl_lval_unit(struct pl_lower *l, const struct pl_lval *v, enum pl_rep rep, uint32_t i)
+struct pl_opnd pl_lval_unit(struct pl_lower *l, const struct pl_lval *v, enum pl_rep rep,
+                            uint32_t i)
 {
     if (!v->lay.is_splat)
         return i < v->n_regs ? v->regs[i] : pl_opnd_imm(0);
@@ -83,7 +86,8 @@ struct pl_opnd pl_lval_elem(struct pl_lower *l, const struct pl_lval *v, uint32_
 void pl_lval_set_elems(struct pl_lower *l, struct pl_lval *v, const struct pl_opnd *elems)
 {
     for (uint32_t i = 0; i < v->n_regs; i++)
-        v->regs[i] = v->rep == PL_REP_HALF2 ? pl_pack_halves(l, elems[2 * i], elems[2 * i + 1]) : elems[i];
+        v->regs[i] =
+            v->rep == PL_REP_HALF2 ? pl_pack_halves(l, elems[2 * i], elems[2 * i + 1]) : elems[i];
 }
 
 /* ---- one register ---- */
@@ -93,10 +97,11 @@ static struct pl_opnd op1(struct pl_lower *l, enum pl_step_op op, enum pl_stype 
     return pl_opnd_reg(pl_build_op1(&l->b, op, t, pl_opnd_reg(pl_build_in_reg(&l->b, t, x))));
 }
 
-static struct pl_opnd rounded(struct pl_lower *l, enum pl_step_op op, enum pl_stype t, enum pl_sattr rnd, uint32_t n,
-                              const struct pl_opnd *x)
+static struct pl_opnd rounded(struct pl_lower *l, enum pl_step_op op, enum pl_stype t,
+                              enum pl_sattr rnd, uint32_t n, const struct pl_opnd *x)
 {
-    struct pl_sdesc d = {.op = (uint8_t)op, .type = (uint8_t)t, .attrs = {(uint8_t)rnd}, .n = (uint8_t)n};
+    struct pl_sdesc d = {
+        .op = (uint8_t)op, .type = (uint8_t)t, .attrs = {(uint8_t)rnd}, .n = (uint8_t)n};
     for (uint32_t i = 0; i < n; i++)
         d.opnds[i] = x[i];
     d.opnds[0] = pl_opnd_reg(pl_build_in_reg(&l->b, t, d.opnds[0]));
@@ -104,11 +109,12 @@ static struct pl_opnd rounded(struct pl_lower *l, enum pl_step_op op, enum pl_st
 }
 
 /* Half types take registers only. */
-static struct pl_opnd half_op(struct pl_lower *l, enum pl_step_op op, enum pl_stype t, enum pl_sattr rnd, uint32_t n,
-                              const struct pl_opnd *x)
+static struct pl_opnd half_op(struct pl_lower *l, enum pl_step_op op, enum pl_stype t,
+                              enum pl_sattr rnd, uint32_t n, const struct pl_opnd *x)
 {
     const enum pl_stype bits = pl_stypes[t].bits == 32 ? PL_ST_b32 : PL_ST_b16;
-    struct pl_sdesc d = {.op = (uint8_t)op, .type = (uint8_t)t, .attrs = {(uint8_t)rnd}, .n = (uint8_t)n};
+    struct pl_sdesc d = {
+        .op = (uint8_t)op, .type = (uint8_t)t, .attrs = {(uint8_t)rnd}, .n = (uint8_t)n};
     for (uint32_t i = 0; i < n; i++)
         d.opnds[i] = pl_opnd_reg(pl_build_in_reg(&l->b, bits, x[i]));
     return pl_opnd_reg(pl_build_value(&l->b, &d));
@@ -136,8 +142,8 @@ struct pl_opnd pl_elem_to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd 
         return pl_pack_halves(l, pl_opnd_imm(0), x);
     }
     PL_ASSERT(from == PL_F16);
-    return pl_opnd_reg(
-        pl_build_convert(&l->b, PL_ST_f32, PL_ST_f16, PL_SA_NONE, pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, x))));
+    return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f16, PL_SA_NONE,
+                                        pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, x))));
 }
 
 struct pl_opnd pl_elem_from_f32(struct pl_lower *l, pl_dtype to, struct pl_opnd x)
@@ -165,11 +171,12 @@ static struct pl_opnd half_const(pl_dtype t, enum pl_rep rep, double v)
     return pl_opnd_imm((int64_t)(rep == PL_REP_HALF2 ? bits << 16 | bits : bits));
 }
 
-typedef struct pl_opnd f32_function(struct pl_lower *l, int sub, struct pl_opnd x, struct pl_opnd y);
+typedef struct pl_opnd f32_function(struct pl_lower *l, int sub, struct pl_opnd x,
+                                    struct pl_opnd y);
 
 /* A half operation through f32: both halves of a pair, rounded once. */
-static struct pl_opnd through_f32(struct pl_lower *l, f32_function *f, int sub, pl_dtype t, enum pl_rep rep, struct pl_opnd x,
-                                  struct pl_opnd y)
+static struct pl_opnd through_f32(struct pl_lower *l, f32_function *f, int sub, pl_dtype t,
+                                  enum pl_rep rep, struct pl_opnd x, struct pl_opnd y)
 {
     if (rep == PL_REP_HALF)
         return pl_elem_from_f32(l, t, f(l, sub, pl_elem_to_f32(l, t, x), pl_elem_to_f32(l, t, y)));
@@ -177,7 +184,8 @@ static struct pl_opnd through_f32(struct pl_lower *l, f32_function *f, int sub, 
     unpack_halves(l, x, xs);
     unpack_halves(l, y, ys);
     for (int i = 0; i < 2; i++)
-        r[i] = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, f(l, sub, pl_elem_to_f32(l, t, xs[i]), pl_elem_to_f32(l, t, ys[i]))));
+        r[i] = pl_opnd_reg(pl_build_in_reg(
+            &l->b, PL_ST_b32, f(l, sub, pl_elem_to_f32(l, t, xs[i]), pl_elem_to_f32(l, t, ys[i]))));
     return pl_opnd_reg(pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_convert2,
                                                                 .type = (uint8_t)half_type(t, rep),
                                                                 .from = PL_ST_f32,
@@ -213,10 +221,12 @@ static struct pl_opnd f32_exp(struct pl_lower *l, struct pl_opnd x)
     lo = rounded(l, PL_STEP_fma, PL_ST_f32, PL_SA_RND_rn, 3, e2);
     struct pl_opnd p = op1(l, PL_STEP_exp2, PL_ST_f32, hi);
     /* At an infinite or NaN exponent lo is NaN: 2^hi alone is the answer there. */
-    pl_reg is_finite = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_f32, op1(l, PL_STEP_abs, PL_ST_f32, hi), f32_imm(1e30));
+    pl_reg is_finite = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_f32,
+                                        op1(l, PL_STEP_abs, PL_ST_f32, hi), f32_imm(1e30));
     const struct pl_opnd e3[3] = {p, f32_mul(l, lo, 0.693147182464599609375), p};
     struct pl_opnd better = rounded(l, PL_STEP_fma, PL_ST_f32, PL_SA_RND_rn, 3, e3);
-    return pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, better, p, pl_opnd_reg(is_finite)));
+    return pl_opnd_reg(
+        pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, better, p, pl_opnd_reg(is_finite)));
 }
 
 static struct pl_opnd f32_unary(struct pl_lower *l, int sub, struct pl_opnd x, struct pl_opnd y)
@@ -236,10 +246,14 @@ static struct pl_opnd f32_unary(struct pl_lower *l, int sub, struct pl_opnd x, s
     case PL_SIN: return op1(l, PL_STEP_sin, PL_ST_f32, x);
     case PL_COS: return op1(l, PL_STEP_cos, PL_ST_f32, x);
     case PL_TANH: return op1(l, PL_STEP_tanh, PL_ST_f32, x);
-    case PL_FLOOR: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rmi, x));
-    case PL_CEIL: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rpi, x));
-    case PL_ROUND: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rni, x));
-    case PL_TRUNC: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rzi, x));
+    case PL_FLOOR:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rmi, x));
+    case PL_CEIL:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rpi, x));
+    case PL_ROUND:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rni, x));
+    case PL_TRUNC:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f32, PL_SA_RND_rzi, x));
     case PL_NOT:
     case PL_POPC:
     case PL_CLZ:
@@ -264,10 +278,14 @@ static struct pl_opnd f64_unary(struct pl_lower *l, pl_op1 sub, struct pl_opnd x
         struct pl_opnd s = rounded(l, PL_STEP_sqrt, PL_ST_f64, PL_SA_RND_rn, 1, &x);
         return rounded(l, PL_STEP_rcp, PL_ST_f64, PL_SA_RND_rn, 1, &s);
     }
-    case PL_FLOOR: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rmi, x));
-    case PL_CEIL: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rpi, x));
-    case PL_ROUND: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rni, x));
-    case PL_TRUNC: return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rzi, x));
+    case PL_FLOOR:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rmi, x));
+    case PL_CEIL:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rpi, x));
+    case PL_ROUND:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rni, x));
+    case PL_TRUNC:
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f64, PL_SA_RND_rzi, x));
     case PL_EXP:
     case PL_EXP2:
     case PL_LOG:
@@ -275,8 +293,10 @@ static struct pl_opnd f64_unary(struct pl_lower *l, pl_op1 sub, struct pl_opnd x
     case PL_SIN:
     case PL_COS:
     case PL_TANH: {
-        struct pl_opnd narrow = pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f64, PL_SA_RND_rn, x));
-        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f32, PL_SA_NONE, f32_unary(l, (int)sub, narrow, narrow)));
+        struct pl_opnd narrow =
+            pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f32, PL_ST_f64, PL_SA_RND_rn, x));
+        return pl_opnd_reg(pl_build_convert(&l->b, PL_ST_f64, PL_ST_f32, PL_SA_NONE,
+                                            f32_unary(l, (int)sub, narrow, narrow)));
     }
     case PL_NOT:
     case PL_POPC:
@@ -304,9 +324,10 @@ static struct pl_opnd int_bits(struct pl_lower *l, pl_op1 sub, pl_dtype t, struc
         r = pl_ix_sub(&l->b, PL_ST_s32, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_clz, bt, x)),
                       pl_opnd_imm(bits < 32 ? 32 - bits : 0));
     else
-        return pl_elem_canonical(
-            l, t, pl_ix_shr(&l->b, bits == 64 ? PL_ST_u64 : PL_ST_u32, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_brev, bt, x)),
-                            bits < 32 ? 32 - (uint32_t)bits : 0));
+        return pl_elem_canonical(l, t,
+                                 pl_ix_shr(&l->b, bits == 64 ? PL_ST_u64 : PL_ST_u32,
+                                           pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_brev, bt, x)),
+                                           bits < 32 ? 32 - (uint32_t)bits : 0));
     return bits == 64 ? pl_ix_convert(&l->b, pl_stype_of(t), PL_ST_u32, r) : r;
 }
 
@@ -317,7 +338,8 @@ static struct pl_opnd int_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, stru
     const enum pl_stype bits_t = pl_stypes[st].bits == 64 ? PL_ST_b64 : PL_ST_b32;
     switch (sub) {
     case PL_NEG: return pl_elem_canonical(l, t, op1(l, PL_STEP_neg, signed_t, x));
-    case PL_ABS: return st == signed_t ? pl_elem_canonical(l, t, op1(l, PL_STEP_abs, signed_t, x)) : x;
+    case PL_ABS:
+        return st == signed_t ? pl_elem_canonical(l, t, op1(l, PL_STEP_abs, signed_t, x)) : x;
     case PL_NOT: return pl_elem_canonical(l, t, op1(l, PL_STEP_not, bits_t, x));
     case PL_POPC:
     case PL_CLZ:
@@ -343,13 +365,16 @@ static struct pl_opnd int_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, stru
     return x;
 }
 
-static struct pl_opnd elem_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, enum pl_rep rep, struct pl_opnd x)
+static struct pl_opnd elem_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, enum pl_rep rep,
+                                 struct pl_opnd x)
 {
     if (t == PL_PRED)
-        return pl_opnd_is_imm(x) ? pl_opnd_imm(x.imm == 0) : pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_not, PL_ST_pred, x));
+        return pl_opnd_is_imm(x) ? pl_opnd_imm(x.imm == 0)
+                                 : pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_not, PL_ST_pred, x));
     if (is_half(t)) {
         if (sub == PL_NEG || sub == PL_ABS)
-            return half_op(l, sub == PL_NEG ? PL_STEP_neg : PL_STEP_abs, half_type(t, rep), PL_SA_NONE, 1, &x);
+            return half_op(l, sub == PL_NEG ? PL_STEP_neg : PL_STEP_abs, half_type(t, rep),
+                           PL_SA_NONE, 1, &x);
         return through_f32(l, f32_unary, (int)sub, t, rep, x, x);
     }
     if (t == PL_F64)
@@ -359,7 +384,8 @@ static struct pl_opnd elem_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, enu
 
 /* ---- binary ---- */
 
-static struct pl_opnd float_binary(struct pl_lower *l, int sub, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd float_binary(struct pl_lower *l, int sub, enum pl_stype t, struct pl_opnd x,
+                                   struct pl_opnd y)
 {
     const struct pl_opnd xs[2] = {x, y};
     switch ((pl_op2)sub) {
@@ -394,8 +420,8 @@ static struct pl_opnd f32_binary(struct pl_lower *l, int sub, struct pl_opnd x, 
     return float_binary(l, sub, PL_ST_f32, x, y);
 }
 
-static struct pl_opnd half_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, enum pl_rep rep, struct pl_opnd x,
-                                  struct pl_opnd y)
+static struct pl_opnd half_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, enum pl_rep rep,
+                                  struct pl_opnd x, struct pl_opnd y)
 {
     const enum pl_stype ht = half_type(t, rep);
     const bool is_fused = t == PL_BF16 && l->plan->sm < 90;
@@ -404,33 +430,47 @@ static struct pl_opnd half_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, en
         return half_op(l, sub == PL_MIN ? PL_STEP_min : PL_STEP_max, ht, PL_SA_NONE, 2, xs);
     if (sub == PL_ADD || sub == PL_SUB || sub == PL_MUL) {
         if (!is_fused)
-            return half_op(l, sub == PL_ADD ? PL_STEP_add : sub == PL_SUB ? PL_STEP_sub : PL_STEP_mul, ht, PL_SA_RND_rn, 2, xs);
-        const struct pl_opnd add[3] = {x, half_const(t, rep, 1.0), y}, sub3[3] = {y, half_const(t, rep, -1.0), x},
+            return half_op(l,
+                           sub == PL_ADD   ? PL_STEP_add
+                           : sub == PL_SUB ? PL_STEP_sub
+                                           : PL_STEP_mul,
+                           ht, PL_SA_RND_rn, 2, xs);
+        const struct pl_opnd add[3] = {x, half_const(t, rep, 1.0), y},
+                             sub3[3] = {y, half_const(t, rep, -1.0), x},
                              mul[3] = {x, y, half_const(t, rep, -0.0)};
-        return half_op(l, PL_STEP_fma, ht, PL_SA_RND_rn, 3, sub == PL_ADD ? add : sub == PL_SUB ? sub3 : mul);
+        return half_op(l, PL_STEP_fma, ht, PL_SA_RND_rn, 3,
+                       sub == PL_ADD   ? add
+                       : sub == PL_SUB ? sub3
+                                       : mul);
     }
     return through_f32(l, f32_binary, (int)sub, t, rep, x, y);
 }
 
-static struct pl_opnd int_shift(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd int_shift(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x,
+                                struct pl_opnd y)
 {
     const enum pl_stype st = pl_stype_of(t);
     if (pl_stypes[st].bits == 64)
-        y = pl_ix_convert(&l->b, PL_ST_u32, PL_ST_u64, pl_ix_min(&l->b, PL_ST_u64, y, pl_opnd_imm(64)));
+        y = pl_ix_convert(&l->b, PL_ST_u32, PL_ST_u64,
+                          pl_ix_min(&l->b, PL_ST_u64, y, pl_opnd_imm(64)));
     x = pl_opnd_reg(pl_build_in_reg(&l->b, st, x));
     if (sub == PL_SHR)
         return pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shr, st, x, y));
     return pl_elem_canonical(
-        l, t, pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, pl_stypes[st].bits == 64 ? PL_ST_b64 : PL_ST_b32, x, y)));
+        l, t,
+        pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl,
+                                 pl_stypes[st].bits == 64 ? PL_ST_b64 : PL_ST_b32, x, y)));
 }
 
-static struct pl_opnd bitwise(struct pl_lower *l, enum pl_step_op op, enum pl_stype st, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd bitwise(struct pl_lower *l, enum pl_step_op op, enum pl_stype st,
+                              struct pl_opnd x, struct pl_opnd y)
 {
     const enum pl_stype bt = pl_stypes[st].bits == 64 ? PL_ST_b64 : PL_ST_b32;
     return pl_opnd_reg(pl_build_op2(&l->b, op, bt, pl_opnd_reg(pl_build_in_reg(&l->b, bt, x)), y));
 }
 
-static struct pl_opnd int_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd int_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x,
+                                 struct pl_opnd y)
 {
     const enum pl_stype st = pl_stype_of(t);
     switch (sub) {
@@ -464,7 +504,8 @@ static struct pl_opnd int_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, str
     return x;
 }
 
-static struct pl_opnd pred_binary(struct pl_lower *l, pl_op2 sub, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd pred_binary(struct pl_lower *l, pl_op2 sub, struct pl_opnd x,
+                                  struct pl_opnd y)
 {
     enum pl_step_op op = sub == PL_AND ? PL_STEP_and : sub == PL_OR ? PL_STEP_or : PL_STEP_xor;
     x = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_pred, x));
@@ -477,13 +518,15 @@ static struct pl_opnd pred_binary(struct pl_lower *l, pl_op2 sub, struct pl_opnd
 
 static enum pl_sattr compare_attr(pl_op2 sub, bool is_float_type)
 {
-    static const uint8_t attrs[PL_OP2_COUNT] = {[PL_EQ] = PL_SA_CMP_eq, [PL_NE] = PL_SA_CMP_ne, [PL_LT] = PL_SA_CMP_lt,
-                                                [PL_LE] = PL_SA_CMP_le, [PL_GT] = PL_SA_CMP_gt, [PL_GE] = PL_SA_CMP_ge};
+    static const uint8_t attrs[PL_OP2_COUNT] = {
+        [PL_EQ] = PL_SA_CMP_eq, [PL_NE] = PL_SA_CMP_ne, [PL_LT] = PL_SA_CMP_lt,
+        [PL_LE] = PL_SA_CMP_le, [PL_GT] = PL_SA_CMP_gt, [PL_GE] = PL_SA_CMP_ge};
     return is_float_type && sub == PL_NE ? PL_SA_CMP_neu : (enum pl_sattr)attrs[sub];
 }
 
 /* Elements, not pairs: the result is one predicate an element. */
-static struct pl_opnd elem_compare(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd elem_compare(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x,
+                                   struct pl_opnd y)
 {
     if (t == PL_PRED)
         return pred_binary(l, sub, x, y);
@@ -497,7 +540,8 @@ static struct pl_opnd elem_compare(struct pl_lower *l, pl_op2 sub, pl_dtype t, s
     return pl_opnd_reg(pl_build_compare(&l->b, compare_attr(sub, is_float(t)), st, x, y));
 }
 
-struct pl_opnd pl_elem_binary(struct pl_lower *l, pl_op2 op, pl_dtype t, enum pl_rep rep, struct pl_opnd x, struct pl_opnd y)
+struct pl_opnd pl_elem_binary(struct pl_lower *l, pl_op2 op, pl_dtype t, enum pl_rep rep,
+                              struct pl_opnd x, struct pl_opnd y)
 {
     if (t == PL_PRED)
         return pred_binary(l, op, x, y);
@@ -517,9 +561,11 @@ struct pl_opnd pl_elem_identity(pl_op2 op, pl_dtype t)
     if (op == PL_MUL)
         return pl_const_of(t, 1, 1.0);
     if (op == PL_MIN)
-        return is_f ? pl_const_of(t, 0, (double)INFINITY) : pl_const_of(t, is_unsigned ? -1 : top, 0);
+        return is_f ? pl_const_of(t, 0, (double)INFINITY)
+                    : pl_const_of(t, is_unsigned ? -1 : top, 0);
     if (op == PL_MAX)
-        return is_f ? pl_const_of(t, 0, -(double)INFINITY) : pl_const_of(t, is_unsigned ? 0 : -top - 1, 0);
+        return is_f ? pl_const_of(t, 0, -(double)INFINITY)
+                    : pl_const_of(t, is_unsigned ? 0 : -top - 1, 0);
     if (op == PL_AND)
         return pl_const_of(t, -1, 0);
     return pl_const_of(t, 0, is_f ? -0.0 : 0.0); /* ADD, OR, XOR */
@@ -530,7 +576,8 @@ struct pl_opnd pl_elem_identity(pl_op2 op, pl_dtype t)
 struct pl_lval pl_lval_of(struct pl_lower *l, uint32_t val)
 {
     const struct pl_op *op = pl_ir_op(l->fn, val);
-    return op->code == PL_OP_CONST ? pl_lval_scalar(op->dtype, pl_const_of(op->dtype, op->i, op->f)) : l->vals[val];
+    return op->code == PL_OP_CONST ? pl_lval_scalar(op->dtype, pl_const_of(op->dtype, op->i, op->f))
+                                   : l->vals[val];
 }
 
 /* The layout of the result: that of the first operand that is spread over the threads, else splat. */
@@ -542,8 +589,8 @@ static struct pl_lay joint_lay(const struct pl_lval *v, uint32_t n)
     return v[0].lay;
 }
 
-typedef struct pl_opnd reg_function(struct pl_lower *l, const struct pl_op *op, pl_dtype t, enum pl_rep rep,
-                                    const struct pl_opnd *x);
+typedef struct pl_opnd reg_function(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
+                                    enum pl_rep rep, const struct pl_opnd *x);
 
 /* Apply f to each register of up to three operands of one dtype and one layout. */
 static void by_register(struct pl_lower *l, uint32_t id, const struct pl_op *op, reg_function *f)
@@ -598,24 +645,27 @@ static void by_element(struct pl_lower *l, uint32_t id, const struct pl_op *op, 
     l->vals[id] = out;
 }
 
-static struct pl_opnd unary_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t, enum pl_rep rep, const struct pl_opnd *x)
+static struct pl_opnd unary_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
+                                enum pl_rep rep, const struct pl_opnd *x)
 {
     return elem_unary(l, (pl_op1)op->sub, t, rep, x[0]);
 }
 
-static struct pl_opnd binary_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t, enum pl_rep rep, const struct pl_opnd *x)
+static struct pl_opnd binary_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
+                                 enum pl_rep rep, const struct pl_opnd *x)
 {
     return pl_elem_binary(l, (pl_op2)op->sub, t, rep, x[0], x[1]);
 }
 
-static struct pl_opnd compare_elem(struct pl_lower *l, const struct pl_op *op, pl_dtype t, enum pl_rep rep,
-                                   const struct pl_opnd *x)
+static struct pl_opnd compare_elem(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
+                                   enum pl_rep rep, const struct pl_opnd *x)
 {
     (void)rep;
     return elem_compare(l, (pl_op2)op->sub, t, x[0], x[1]);
 }
 
-static struct pl_opnd fma_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t, enum pl_rep rep, const struct pl_opnd *x)
+static struct pl_opnd fma_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
+                              enum pl_rep rep, const struct pl_opnd *x)
 {
     (void)op;
     if (is_half(t))
@@ -626,8 +676,8 @@ static struct pl_opnd fma_reg(struct pl_lower *l, const struct pl_op *op, pl_dty
     return pl_elem_canonical(l, t, pl_ix_add(&l->b, st, pl_ix_mul(&l->b, st, x[0], x[1]), x[2]));
 }
 
-static struct pl_opnd select_elem(struct pl_lower *l, const struct pl_op *op, pl_dtype t, enum pl_rep rep,
-                                  const struct pl_opnd *x)
+static struct pl_opnd select_elem(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
+                                  enum pl_rep rep, const struct pl_opnd *x)
 {
     (void)op;
     if (pl_opnd_is_imm(x[0]))
@@ -641,7 +691,10 @@ static struct pl_opnd select_elem(struct pl_lower *l, const struct pl_op *op, pl
     return pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, bits, x[1], x[2], x[0]));
 }
 
-void pl_lower_unary(struct pl_lower *l, uint32_t id, const struct pl_op *op) { by_register(l, id, op, unary_reg); }
+void pl_lower_unary(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    by_register(l, id, op, unary_reg);
+}
 
 void pl_lower_binary(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
@@ -651,6 +704,12 @@ void pl_lower_binary(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         by_register(l, id, op, binary_reg);
 }
 
-void pl_lower_fma(struct pl_lower *l, uint32_t id, const struct pl_op *op) { by_register(l, id, op, fma_reg); }
+void pl_lower_fma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    by_register(l, id, op, fma_reg);
+}
 
-void pl_lower_select(struct pl_lower *l, uint32_t id, const struct pl_op *op) { by_element(l, id, op, select_elem); }
+void pl_lower_select(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    by_element(l, id, op, select_elem);
+}

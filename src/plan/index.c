@@ -12,10 +12,17 @@ int64_t pl_ix_canonical(enum pl_stype t, int64_t v)
     return is_signed(t) ? (int64_t)(int32_t)(uint32_t)v : (int64_t)(uint32_t)v;
 }
 
-static struct pl_opnd constant(enum pl_stype t, uint64_t v) { return pl_opnd_imm(pl_ix_canonical(t, (int64_t)v)); }
-static bool both_imm(struct pl_opnd x, struct pl_opnd y) { return pl_opnd_is_imm(x) && pl_opnd_is_imm(y); }
+static struct pl_opnd constant(enum pl_stype t, uint64_t v)
+{
+    return pl_opnd_imm(pl_ix_canonical(t, (int64_t)v));
+}
+static bool both_imm(struct pl_opnd x, struct pl_opnd y)
+{
+    return pl_opnd_is_imm(x) && pl_opnd_is_imm(y);
+}
 
-static struct pl_opnd op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
+static struct pl_opnd op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
+                          struct pl_opnd y)
 {
     if (pl_opnd_is_imm(x)) /* constants stand second; where the order matters, in a register */
         x = pl_opnd_reg(pl_build_in_reg(b, t, x));
@@ -54,7 +61,9 @@ struct pl_opnd pl_ix_shl(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
 {
     if (pl_opnd_is_imm(x))
         return constant(t, (uint64_t)x.imm << n_bits);
-    return n_bits == 0 ? x : op2(b, PL_STEP_shl, is64(t) ? PL_ST_b64 : PL_ST_b32, x, pl_opnd_imm(n_bits));
+    return n_bits == 0
+               ? x
+               : op2(b, PL_STEP_shl, is64(t) ? PL_ST_b64 : PL_ST_b32, x, pl_opnd_imm(n_bits));
 }
 
 struct pl_opnd pl_ix_shr(struct pl_build *b, enum pl_stype t, struct pl_opnd x, uint32_t n_bits)
@@ -83,7 +92,8 @@ struct pl_opnd pl_ix_mul(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
 struct pl_opnd pl_ix_div(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
 {
     if (both_imm(x, y) && y.imm != 0 && (x.imm != INT64_MIN || y.imm != -1))
-        return constant(t, is_signed(t) ? (uint64_t)(x.imm / y.imm) : (uint64_t)x.imm / (uint64_t)y.imm);
+        return constant(t, is_signed(t) ? (uint64_t)(x.imm / y.imm)
+                                        : (uint64_t)x.imm / (uint64_t)y.imm);
     if (pl_opnd_is(y, 1))
         return x;
     if (!is_signed(t) && pl_opnd_is_imm(y) && log2_of(y.imm) >= 0)
@@ -94,13 +104,17 @@ struct pl_opnd pl_ix_div(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
 struct pl_opnd pl_ix_rem(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
 {
     if (both_imm(x, y) && y.imm != 0 && y.imm != -1)
-        return constant(t, is_signed(t) ? (uint64_t)(x.imm % y.imm) : (uint64_t)x.imm % (uint64_t)y.imm);
+        return constant(t, is_signed(t) ? (uint64_t)(x.imm % y.imm)
+                                        : (uint64_t)x.imm % (uint64_t)y.imm);
     if (!is_signed(t) && pl_opnd_is_imm(y) && log2_of(y.imm) >= 0)
         return pl_ix_and(b, t, x, y.imm - 1);
     return op2(b, PL_STEP_rem, t, x, y);
 }
 
-static bool less(enum pl_stype t, int64_t x, int64_t y) { return is_signed(t) ? x < y : (uint64_t)x < (uint64_t)y; }
+static bool less(enum pl_stype t, int64_t x, int64_t y)
+{
+    return is_signed(t) ? x < y : (uint64_t)x < (uint64_t)y;
+}
 
 struct pl_opnd pl_ix_min(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
 {
@@ -136,7 +150,8 @@ struct pl_opnd pl_ix_xor(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
     return op2(b, PL_STEP_xor, is64(t) ? PL_ST_b64 : PL_ST_b32, x, y);
 }
 
-struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from, struct pl_opnd x)
+struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,
+                             struct pl_opnd x)
 {
     if (pl_opnd_is_imm(x))
         return constant(to, (uint64_t)x.imm);
@@ -145,24 +160,29 @@ struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype
     return pl_opnd_reg(pl_build_convert(b, to, from, PL_SA_NONE, x));
 }
 
-struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd x, enum pl_stype yt, struct pl_opnd y)
+struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd x, enum pl_stype yt,
+                           struct pl_opnd y)
 {
     const bool x_fits = pl_opnd_is_imm(x) ? x.imm == (int64_t)(int32_t)x.imm : !is64(xt);
     const bool y_fits = pl_opnd_is_imm(y) ? y.imm == (int64_t)(int32_t)y.imm : !is64(yt);
     const enum pl_stype t = pl_opnd_is_imm(x) ? yt : xt;
-    const bool is_shift = (pl_opnd_is_imm(x) && log2_of(x.imm) == 0) || (pl_opnd_is_imm(y) && log2_of(y.imm) == 0);
+    const bool is_shift =
+        (pl_opnd_is_imm(x) && log2_of(x.imm) == 0) || (pl_opnd_is_imm(y) && log2_of(y.imm) == 0);
     const bool same = pl_opnd_is_imm(x) || pl_opnd_is_imm(y) || xt == yt;
-    if (x_fits && y_fits && same && !both_imm(x, y) && !is_shift && !pl_opnd_is(x, 0) && !pl_opnd_is(y, 0)) {
+    if (x_fits && y_fits && same && !both_imm(x, y) && !is_shift && !pl_opnd_is(x, 0) &&
+        !pl_opnd_is(y, 0)) {
         if (pl_opnd_is_imm(x)) {
             struct pl_opnd swap = x;
             x = y;
             y = swap;
         }
-        return pl_opnd_reg(pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_mul_wide,
-                                                                .type = t == PL_ST_u32 ? PL_ST_u64 : PL_ST_s64,
-                                                                .from = (uint8_t)t,
-                                                                .n = 2,
-                                                                .opnds = {x, y}}));
+        return pl_opnd_reg(
+            pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_mul_wide,
+                                                 .type = t == PL_ST_u32 ? PL_ST_u64 : PL_ST_s64,
+                                                 .from = (uint8_t)t,
+                                                 .n = 2,
+                                                 .opnds = {x, y}}));
     }
-    return pl_ix_mul(b, PL_ST_s64, pl_ix_convert(b, PL_ST_s64, xt, x), pl_ix_convert(b, PL_ST_s64, yt, y));
+    return pl_ix_mul(b, PL_ST_s64, pl_ix_convert(b, PL_ST_s64, xt, x),
+                     pl_ix_convert(b, PL_ST_s64, yt, y));
 }

@@ -63,7 +63,8 @@ static uint32_t min_u32(uint32_t x, uint32_t y) { return x < y ? x : y; }
 
 /* ---- how wide an access can be ---- */
 
-static uint32_t global_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r, const struct pl_array *a)
+static uint32_t global_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r,
+                                   const struct pl_array *a)
 {
     const uint32_t es = pl_elem_bytes(a->dtype);
     const bool is_aligned = pl_array_has_fact(l, a, PL_FACT_ALIGN16);
@@ -77,18 +78,20 @@ static uint32_t global_align_bytes(const struct pl_lower *l, const struct pl_ref
     return min_u32(bytes, (uint32_t)(m > 16 ? 16 : m) * es);
 }
 
-static uint32_t shared_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r, const struct pl_ref_info *base,
-                                   const struct pl_array *a)
+static uint32_t shared_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r,
+                                   const struct pl_ref_info *base, const struct pl_array *a)
 {
     const uint32_t es = pl_elem_bytes(a->dtype);
     const int last = base->shape.rank - 1;
     const struct pl_smem_place *p = &l->places[r->array];
     if (r->shape.rank == 0 || r->axis_of[r->shape.rank - 1] != last)
         return es;
-    if (base->view == PL_VIEW_RESHAPE && (p->swizzle != PL_PLAN_SWIZZLE_NONE || p->panel_elems != p->n_cols) &&
+    if (base->view == PL_VIEW_RESHAPE &&
+        (p->swizzle != PL_PLAN_SWIZZLE_NONE || p->panel_elems != p->n_cols) &&
         base->shape.d[last] != a->shape.d[a->shape.rank - 1])
         return es;
-    uint32_t bytes = pow2_divisor(base->view == PL_VIEW_RESHAPE ? base->shape.d[last] * es : p->row_bytes, 16);
+    uint32_t bytes =
+        pow2_divisor(base->view == PL_VIEW_RESHAPE ? base->shape.d[last] * es : p->row_bytes, 16);
     int64_t m = pl_affine_multiple(l->fn, &r->offset[last]);
     return min_u32(bytes, (uint32_t)(m > 16 ? 16 : m) * es);
 }
@@ -112,7 +115,8 @@ uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref)
 struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads)
 {
     const int64_t per_round = (int64_t)vec * n_threads;
-    struct pl_lay lay = {.vec = (uint16_t)vec, .n_chunks = (uint32_t)((n_elems + per_round - 1) / per_round)};
+    struct pl_lay lay = {.vec = (uint16_t)vec,
+                         .n_chunks = (uint32_t)((n_elems + per_round - 1) / per_round)};
     lay.is_ragged = n_elems % per_round != 0;
     return lay;
 }
@@ -220,7 +224,8 @@ static uint32_t region_end(const struct pl_fn *fn, uint32_t id)
 static uint32_t use_end(const struct pl_fn *fn, uint32_t val, uint32_t user)
 {
     uint32_t end = user;
-    for (uint32_t b = fn->ops.data[user].block; b != 0 && b != fn->ops.data[val].block; b = fn->blocks.data[b].parent)
+    for (uint32_t b = fn->ops.data[user].block; b != 0 && b != fn->ops.data[val].block;
+         b = fn->blocks.data[b].parent)
         if (fn->blocks.data[b].kind == PL_BLOCK_FOR || fn->blocks.data[b].kind == PL_BLOCK_LOOP)
             end = region_end(fn, fn->blocks.data[b].owner);
     return end;
@@ -236,7 +241,8 @@ static bool find_copies(struct walk *w)
     for (uint32_t id = 1; id < fn->ops.n; id++)
         for (uint32_t i = 0; i < fn->ops.data[id].n_args; i++) {
             uint32_t val = fn->ops.data[id].args[i];
-            if (val != 0 && fn->ops.data[val].code == PL_OP_LOAD && fn->ops.data[val].shape.rank > 0) {
+            if (val != 0 && fn->ops.data[val].code == PL_OP_LOAD &&
+                fn->ops.data[val].shape.rank > 0) {
                 uint32_t end = use_end(fn, val, id);
                 if (end > last_use[val])
                     last_use[val] = end;
@@ -248,7 +254,8 @@ static bool find_copies(struct walk *w)
             continue;
         uint32_t array = fn->refs.data[op->refs[0]].array;
         if (op->code == PL_OP_LOAD)
-            w->l->is_copied[id] = op->shape.rank == 0 || (next_store[array] != 0 && next_store[array] < last_use[id]);
+            w->l->is_copied[id] =
+                op->shape.rank == 0 || (next_store[array] != 0 && next_store[array] < last_use[id]);
         else
             next_store[array] = id;
     }

@@ -16,6 +16,10 @@
 #include "src/plan/build.h"
 #include "src/plan/plan.h"
 
+#define PL_DIAG_ROWS "src/plan/plan_diag.def"
+#define PL_DIAG_MODE_DECLARE
+#include "base/diag_rows.h"
+
 /* How one dtype lies in registers. */
 enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE };
 
@@ -24,7 +28,8 @@ struct pl_lay {
     bool is_splat;
     uint16_t vec;      /* elements of a chunk */
     uint32_t n_chunks; /* of each thread; the last one may lie beyond the array for some threads */
-    bool is_ragged;    /* n_elems is not n_chunks * n_threads * vec: some chunks are beyond the array */
+    bool
+        is_ragged; /* n_elems is not n_chunks * n_threads * vec: some chunks are beyond the array */
 };
 
 /* A value in registers. Rank 0 and splat: one operand, in `one`. Else n registers in `regs`. */
@@ -62,17 +67,18 @@ struct pl_lower {
     struct pl_plan *plan;
     struct pl_build b;
 
-    struct pl_lval *vals;  /* by op id */
-    struct pl_lval *vars;  /* REGS arrays by array id: mutable registers */
-    struct pl_lay *lays;   /* by op id: layouts of array values */
+    struct pl_lval *vals; /* by op id */
+    struct pl_lval *vars; /* REGS arrays by array id: mutable registers */
+    struct pl_lay *lays;  /* by op id: layouts of array values */
     struct pl_lay *var_lays;
-    uint8_t *is_copied;    /* by op id: a load of a variable that must be a copy */
+    uint8_t *is_copied;           /* by op id: a load of a variable that must be a copy */
     struct pl_smem_place *places; /* by array id */
     struct pl_hazard *hazards;    /* by array id, of the current unit */
     uint32_t *bar_offsets;        /* bytes, by group id */
     pl_reg *phases;               /* by group id; none: not waited on */
-    uint32_t scratch_offset; /* scratch area: one part a warpgroup, then one of the CTA, then one of the cluster */
-    uint32_t scratch_bytes;  /* of a warpgroup's part */
+    uint32_t
+        scratch_offset; /* scratch area: one part a warpgroup, then one of the CTA, then one of the cluster */
+    uint32_t scratch_bytes; /* of a warpgroup's part */
     uint32_t cta_scratch_bytes, cluster_scratch_bytes;
     bool scratch_is_read, cta_scratch_is_read; /* since the last barrier of unit or CTA */
 
@@ -80,11 +86,9 @@ struct pl_lower {
     bool has_tma, has_cluster;
     uint32_t n_threads;
     uint32_t n_ctas; /* in a cluster */
-    bool uses_peers; /* someone touches another CTA's memory or barriers */
-    bool has_out_copies;
 
     /* made in the entry when first asked for */
-    pl_reg warp_leader, warpgroup_leader;
+    pl_reg warp_leader;
     pl_reg block[3]; /* block index, unfolded */
 
     /* the halves of the packed register taken apart last, in this scope */
@@ -106,9 +110,11 @@ struct pl_lower {
 /* ---- diagnostics and notes ---- */
 struct pl_where pl_lower_where(const struct pl_op *op);
 void pl_lower_note(struct pl_lower *l, const struct pl_op *op, const char *text);
+void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op); /* PL2191 */
+void pl_refuse_copy(struct pl_lower *l, const struct pl_op *op);  /* PL3190 */
 
 /* ---- dtypes ---- */
-enum pl_stype pl_stype_of(pl_dtype t);        /* in registers: i8 is s32, f16 is f16, pred is pred */
+enum pl_stype pl_stype_of(pl_dtype t); /* in registers: i8 is s32, f16 is f16, pred is pred */
 enum pl_stype pl_stype_bits(enum pl_rep rep); /* b16, b32, b64, pred: for moves */
 enum pl_rep pl_rep_of(pl_dtype t, uint32_t vec);
 uint32_t pl_elem_bytes(pl_dtype t);
@@ -133,8 +139,10 @@ bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a);
 bool pl_affine_same(const struct pl_affine *x, const struct pl_affine *y);
 /* Index type of a GMEM array: s32 where the fact I32 holds, else s64. */
 enum pl_stype pl_lower_index_type(const struct pl_lower *l, const struct pl_array *a);
-struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a, int axis); /* in the index type */
-struct pl_opnd pl_lower_stride(struct pl_lower *l, const struct pl_array *a, int axis); /* elements, index type */
+struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a,
+                               int axis); /* in the index type */
+struct pl_opnd pl_lower_stride(struct pl_lower *l, const struct pl_array *a,
+                               int axis); /* elements, index type */
 bool pl_array_has_fact(const struct pl_lower *l, const struct pl_array *a, pl_fact fact);
 
 /* ---- layouts (layout.c) ---- */
@@ -156,9 +164,11 @@ struct pl_coord {
     int64_t konst;
 };
 /* Indices of the first element of chunk k. */
-void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k, struct pl_coord out[PL_MAX_RANK]);
+void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k,
+                     struct pl_coord out[PL_MAX_RANK]);
 /* Indices of element `lin` (row-major) of a shape. */
-void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin, struct pl_coord out[PL_MAX_RANK]);
+void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin,
+                      struct pl_coord out[PL_MAX_RANK]);
 
 /* Address of an element of a ref. */
 struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
@@ -177,26 +187,33 @@ struct pl_inside {
 struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
 
 /* ---- values (elem.c, cast.c) ---- */
-struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t, struct pl_lay lay);   /* registers not yet made */
+struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t,
+                            struct pl_lay lay); /* registers not yet made */
 struct pl_lval pl_lval_scalar(pl_dtype t, struct pl_opnd o);
-struct pl_opnd pl_lval_unit(struct pl_lower *l, const struct pl_lval *v, enum pl_rep rep, uint32_t i); /* register i, splat adapted */
-struct pl_opnd pl_lval_elem(struct pl_lower *l, const struct pl_lval *v, uint32_t i); /* element i, unpacked */
+struct pl_opnd pl_lval_unit(struct pl_lower *l, const struct pl_lval *v, enum pl_rep rep,
+                            uint32_t i); /* register i, splat adapted */
+struct pl_opnd pl_lval_elem(struct pl_lower *l, const struct pl_lval *v,
+                            uint32_t i); /* element i, unpacked */
 /* The elements of a chunk-wise list back into registers of v's rep. */
 struct pl_opnd pl_pack_halves(struct pl_lower *l, struct pl_opnd lo, struct pl_opnd hi);
 void pl_lval_set_elems(struct pl_lower *l, struct pl_lval *v, const struct pl_opnd *elems);
-struct pl_opnd pl_elem_binary(struct pl_lower *l, pl_op2 op, pl_dtype t, enum pl_rep rep, struct pl_opnd x, struct pl_opnd y);
-struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to, struct pl_opnd x); /* cast.c */
+struct pl_opnd pl_elem_binary(struct pl_lower *l, pl_op2 op, pl_dtype t, enum pl_rep rep,
+                              struct pl_opnd x, struct pl_opnd y);
+struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to,
+                            struct pl_opnd x); /* cast.c */
 struct pl_opnd pl_elem_to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x);
 struct pl_opnd pl_elem_from_f32(struct pl_lower *l, pl_dtype to, struct pl_opnd x);
-struct pl_opnd pl_elem_canonical(struct pl_lower *l, pl_dtype t, struct pl_opnd x); /* re-extend 8- and 16-bit integers */
+struct pl_opnd pl_elem_canonical(struct pl_lower *l, pl_dtype t,
+                                 struct pl_opnd x); /* re-extend 8- and 16-bit integers */
 struct pl_opnd pl_elem_identity(pl_op2 op, pl_dtype t);
 
 /* ---- layouts converted, scratch (array.c) ---- */
 /* Bytes that an op needs of its unit's scratch part. */
 uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id);
-struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index, uint32_t elem_bytes); /* of element `index` (u32) */
+struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index,
+                               uint32_t elem_bytes); /* of element `index` (u32) */
 uint32_t pl_scratch_elem_bytes(pl_dtype t);
-void pl_scratch_begin(struct pl_lower *l); /* nobody reads it any more: it may be written */
+void pl_scratch_begin(struct pl_lower *l);   /* nobody reads it any more: it may be written */
 void pl_scratch_publish(struct pl_lower *l); /* written: it may be read */
 void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struct pl_opnd elem);
 struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd addr);
@@ -248,11 +265,14 @@ void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
 
 /* ---- the functions of ops ---- */
+bool pl_plan_lowers(
+    enum pl_opcode code); /* has one: a test holds it against the served column of ops.def */
 typedef void pl_lower_function(struct pl_lower *l, uint32_t id, const struct pl_op *op);
-pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_program_id, pl_lower_num_programs,
-    pl_lower_cluster_rank, pl_lower_warpgroup_id, pl_lower_assume_multiple, pl_lower_array, pl_lower_unary, pl_lower_binary,
-    pl_lower_fma, pl_lower_cast, pl_lower_bitcast, pl_lower_select, pl_lower_iota, pl_lower_broadcast, pl_lower_reduce,
-    pl_lower_layout_cast, pl_lower_extract, pl_lower_load, pl_lower_store, pl_lower_swap, pl_lower_copy_in, pl_lower_copy_out, pl_lower_wait_out,
-    pl_lower_commit_smem, pl_lower_barrier_arrive, pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync,
-    pl_lower_fence;
+pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_program_id,
+    pl_lower_num_programs, pl_lower_cluster_rank, pl_lower_warpgroup_id, pl_lower_assume_multiple,
+    pl_lower_array, pl_lower_unary, pl_lower_binary, pl_lower_fma, pl_lower_cast, pl_lower_bitcast,
+    pl_lower_select, pl_lower_iota, pl_lower_broadcast, pl_lower_reduce, pl_lower_layout_cast,
+    pl_lower_extract, pl_lower_load, pl_lower_store, pl_lower_swap, pl_lower_copy_in,
+    pl_lower_copy_out, pl_lower_wait_out, pl_lower_commit_smem, pl_lower_barrier_arrive,
+    pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence;
 #endif

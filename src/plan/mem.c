@@ -41,7 +41,10 @@ static enum pl_stype memory_type(pl_dtype t)
     return es == 8 ? PL_ST_b64 : es == 4 ? PL_ST_b32 : es == 2 ? PL_ST_b16 : PL_ST_u8;
 }
 
-static bool is_small_int(pl_dtype t) { return t == PL_I8 || t == PL_U8 || t == PL_I16 || t == PL_U16; }
+static bool is_small_int(pl_dtype t)
+{
+    return t == PL_I8 || t == PL_U8 || t == PL_I16 || t == PL_U16;
+}
 
 static struct pl_opnd extend(struct pl_lower *l, pl_dtype t, struct pl_opnd word, uint32_t bit)
 {
@@ -55,7 +58,8 @@ static struct pl_opnd extend(struct pl_lower *l, pl_dtype t, struct pl_opnd word
 }
 
 /* Element v of a chunk's words, canonical. */
-static struct pl_opnd word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, const pl_reg *words, uint32_t v)
+static struct pl_opnd word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, const pl_reg *words,
+                                uint32_t v)
 {
     const uint32_t es = pl_elem_bytes(t);
     if (es >= 4)
@@ -65,8 +69,8 @@ static struct pl_opnd word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, co
     if (pl_chunk_word_type(t, vec) == PL_ST_b16) {
         if (!is_small_int(t))
             return w;
-        return pl_opnd_reg(pl_build_convert(&l->b, t == PL_I16 ? PL_ST_s32 : PL_ST_u32, t == PL_I16 ? PL_ST_s16 : PL_ST_u16,
-                                            PL_SA_NONE, w));
+        return pl_opnd_reg(pl_build_convert(&l->b, t == PL_I16 ? PL_ST_s32 : PL_ST_u32,
+                                            t == PL_I16 ? PL_ST_s16 : PL_ST_u16, PL_SA_NONE, w));
     }
     struct pl_opnd e = extend(l, t, w, v % per_word * es * 8);
     if (t == PL_PRED)
@@ -75,11 +79,13 @@ static struct pl_opnd word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, co
 }
 
 /* Words to the registers of a value. */
-static void words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg *words, struct pl_opnd *regs)
+static void words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg *words,
+                          struct pl_opnd *regs)
 {
     const uint32_t n = pl_regs_per_chunk(v->rep, v->lay.vec);
     for (uint32_t i = 0; i < n; i++)
-        regs[i] = v->rep == PL_REP_HALF2 ? pl_opnd_reg(words[i]) : word_elem(l, v->dtype, v->lay.vec, words, i);
+        regs[i] = v->rep == PL_REP_HALF2 ? pl_opnd_reg(words[i])
+                                         : word_elem(l, v->dtype, v->lay.vec, words, i);
 }
 
 static struct pl_opnd as_byte(struct pl_lower *l, pl_dtype t, struct pl_opnd e)
@@ -87,13 +93,15 @@ static struct pl_opnd as_byte(struct pl_lower *l, pl_dtype t, struct pl_opnd e)
     if (t == PL_PRED) {
         if (pl_opnd_is_imm(e))
             return e;
-        return pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(1), pl_opnd_imm(0), e));
+        return pl_opnd_reg(
+            pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(1), pl_opnd_imm(0), e));
     }
     return e;
 }
 
 /* Small elements joined in one word, lowest first. */
-static struct pl_opnd join_elems(struct pl_lower *l, pl_dtype t, const struct pl_opnd *elems, uint32_t n, uint32_t bits)
+static struct pl_opnd join_elems(struct pl_lower *l, pl_dtype t, const struct pl_opnd *elems,
+                                 uint32_t n, uint32_t bits)
 {
     struct pl_opnd w = pl_opnd_imm(0);
     for (uint32_t i = 0; i < n; i++) {
@@ -110,7 +118,8 @@ static struct pl_opnd join_elems(struct pl_lower *l, pl_dtype t, const struct pl
 }
 
 /* The registers of one chunk of a value, as words. */
-static void regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t vec, uint32_t k, pl_reg *words)
+static void regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t vec, uint32_t k,
+                          pl_reg *words)
 {
     const pl_dtype t = v->dtype;
     const uint32_t es = pl_elem_bytes(t), n = pl_chunk_n_words(t, vec);
@@ -120,7 +129,8 @@ static void regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t 
         if (es >= 4) {
             w = pl_lval_elem(l, v, k * vec + i);
         } else if (es == 2 && !is_small_int(t)) {
-            w = wt == PL_ST_b16 ? pl_lval_elem(l, v, k * vec) : pl_lval_unit(l, v, PL_REP_HALF2, k * vec / 2 + i);
+            w = wt == PL_ST_b16 ? pl_lval_elem(l, v, k * vec)
+                                : pl_lval_unit(l, v, PL_REP_HALF2, k * vec / 2 + i);
         } else {
             struct pl_opnd elems[4];
             const uint32_t m = vec < 4 / es ? vec : 4 / es;
@@ -128,7 +138,9 @@ static void regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t 
                 elems[j] = pl_lval_elem(l, v, k * vec + i * m + j);
             w = join_elems(l, t, elems, m, 8 * es);
             if (wt == PL_ST_b16)
-                w = pl_opnd_is_imm(w) ? w : pl_opnd_reg(pl_build_convert(&l->b, PL_ST_u16, PL_ST_u32, PL_SA_NONE, w));
+                w = pl_opnd_is_imm(w)
+                        ? w
+                        : pl_opnd_reg(pl_build_convert(&l->b, PL_ST_u16, PL_ST_u32, PL_SA_NONE, w));
         }
         words[i] = pl_build_in_reg(&l->b, wt, w);
     }
@@ -169,18 +181,26 @@ static struct spot make_spot(struct pl_lower *l, const struct pl_chunk *c)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, c->ref);
     const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
-    struct spot s = {.l = l, .c = c, .t = r->dtype, .es = pl_elem_bytes(r->dtype), .is_global = r->space == PL_SPACE_GMEM};
+    struct spot s = {.l = l,
+                     .c = c,
+                     .t = r->dtype,
+                     .es = pl_elem_bytes(r->dtype),
+                     .is_global = r->space == PL_SPACE_GMEM};
     const uint32_t vec_ok = pl_access_vec(l, c->ref);
     s.align_bytes = vec_ok * s.es;
-    s.space = s.is_global ? PL_SA_SPACE_global : r->peer != 0 ? PL_SA_SPACE_peer : PL_SA_SPACE_shared;
+    s.space = s.is_global    ? PL_SA_SPACE_global
+              : r->peer != 0 ? PL_SA_SPACE_peer
+                             : PL_SA_SPACE_shared;
     const bool is_last = r->shape.rank > 0 && r->axis_of[r->shape.rank - 1] == base->shape.rank - 1;
     if (s.is_global) {
         const struct pl_array *a = &l->fn->arrays.data[r->array];
-        s.is_linear = is_last && base->view != PL_VIEW_RESHAPE && pl_opnd_is(pl_lower_stride(l, a, a->shape.rank - 1), 1);
+        s.is_linear = is_last && base->view != PL_VIEW_RESHAPE &&
+                      pl_opnd_is(pl_lower_stride(l, a, a->shape.rank - 1), 1);
         s.first = pl_global_addr(l, c->ref, c->at);
     } else {
         const struct pl_smem_place *p = &l->places[r->array];
-        const bool is_simple = p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
+        const bool is_simple =
+            p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
         s.is_linear = is_last && (is_simple || base->view != PL_VIEW_RESHAPE);
         s.atom_bytes = is_simple ? 0 : 16;
         if (!is_simple && s.align_bytes < 16)
@@ -190,18 +210,20 @@ static struct spot make_spot(struct pl_lower *l, const struct pl_chunk *c)
     return s;
 }
 
-static void memory_step(struct spot *s, enum pl_step_op op, enum pl_stype t, struct pl_opnd addr, const pl_reg *regs, uint32_t n)
+static void memory_step(struct spot *s, enum pl_step_op op, enum pl_stype t, struct pl_opnd addr,
+                        const pl_reg *regs, uint32_t n)
 {
     struct pl_opnd elems[4];
     for (uint32_t i = 0; i < n; i++)
         elems[i] = pl_opnd_reg(regs[i]);
     struct pl_opnd list = pl_build_list(&s->l->b, elems, n);
     const bool is_load = op == PL_STEP_load;
-    pl_build_step(&s->l->b, &(struct pl_sdesc){.op = (uint8_t)op,
-                                               .type = (uint8_t)t,
-                                               .attrs = {(uint8_t)s->space},
-                                               .n = 2,
-                                               .opnds = {is_load ? list : addr, is_load ? addr : list}});
+    pl_build_step(&s->l->b,
+                  &(struct pl_sdesc){.op = (uint8_t)op,
+                                     .type = (uint8_t)t,
+                                     .attrs = {(uint8_t)s->space},
+                                     .n = 2,
+                                     .opnds = {is_load ? list : addr, is_load ? addr : list}});
 }
 
 /* Whole words in runs of 4, 2 or 1, as alignment allows. */
@@ -247,11 +269,12 @@ static pl_reg element_guard(struct spot *s, uint32_t v)
 static void pack_into(struct pl_lower *l, pl_reg word, const pl_reg *halves)
 {
     struct pl_opnd h[2] = {pl_opnd_reg(halves[0]), pl_opnd_reg(halves[1])};
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
-                                            .type = PL_ST_b32,
-                                            .from = PL_ST_b16,
-                                            .n = 2,
-                                            .opnds = {pl_opnd_reg(word), pl_build_list(&l->b, h, 2)}});
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_pack,
+                                     .type = PL_ST_b32,
+                                     .from = PL_ST_b16,
+                                     .n = 2,
+                                     .opnds = {pl_opnd_reg(word), pl_build_list(&l->b, h, 2)}});
 }
 
 static void load_element(struct spot *s, uint32_t v, pl_reg to)
@@ -305,11 +328,12 @@ static void store_elements(struct spot *s, const pl_reg *words)
             parts[0] = pl_build_reg(&l->b, PL_RC_B16);
             parts[1] = pl_build_reg(&l->b, PL_RC_B16);
             struct pl_opnd h[2] = {pl_opnd_reg(parts[0]), pl_opnd_reg(parts[1])};
-            pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_unpack,
-                                                    .type = PL_ST_b32,
-                                                    .from = PL_ST_b16,
-                                                    .n = 2,
-                                                    .opnds = {pl_build_list(&l->b, h, 2), pl_opnd_reg(words[i])}});
+            pl_build_step(&l->b, &(struct pl_sdesc){
+                                     .op = PL_STEP_unpack,
+                                     .type = PL_ST_b32,
+                                     .from = PL_ST_b16,
+                                     .n = 2,
+                                     .opnds = {pl_build_list(&l->b, h, 2), pl_opnd_reg(words[i])}});
         } else {
             for (uint32_t j = 1; j < per_word; j++)
                 parts[j] = pl_ix_shr(&l->b, PL_ST_u32, pl_opnd_reg(words[i]), 8 * j).u.reg;
@@ -364,7 +388,7 @@ struct pass {
     int64_t n_elems;
     int64_t fill;
     bool is_load;
-    pl_reg *words; /* of all chunks */
+    pl_reg *words;    /* of all chunks */
     uint32_t n_words; /* of one */
 };
 
@@ -388,8 +412,13 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
         in = pl_bounds_chunk(l, p->a->ref, at);
     pl_reg ragged = ragged_guard(p, k);
     if (ragged.id != 0 && is_bounded)
-        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0), pl_opnd_reg(ragged)));
-    struct pl_chunk c = {.ref = p->a->ref, .vec = p->lay.vec, .at = at, .inside = is_bounded ? &in : NULL, .fill = p->fill};
+        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0),
+                                         pl_opnd_reg(ragged)));
+    struct pl_chunk c = {.ref = p->a->ref,
+                         .vec = p->lay.vec,
+                         .at = at,
+                         .inside = is_bounded ? &in : NULL,
+                         .fill = p->fill};
     pl_reg *words = p->words + k * p->n_words;
     if (ragged.id != 0 && !is_bounded) {
         const enum pl_stype wt = pl_chunk_word_type(pl_ir_ref(l->fn, p->a->ref)->dtype, p->lay.vec);
@@ -432,10 +461,12 @@ static void run_pass(struct pass *p)
     pl_build_put_label(&l->b, done);
 }
 
-static bool start_pass(struct pass *p, struct pl_lower *l, const struct pl_access *a, struct pl_lay lay)
+static bool start_pass(struct pass *p, struct pl_lower *l, const struct pl_access *a,
+                       struct pl_lay lay)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, a->ref);
-    *p = (struct pass){.l = l, .a = a, .shape = &r->shape, .lay = lay, .n_elems = pl_shape_n_elems(&r->shape)};
+    *p = (struct pass){
+        .l = l, .a = a, .shape = &r->shape, .lay = lay, .n_elems = pl_shape_n_elems(&r->shape)};
     p->n_words = pl_chunk_n_words(r->dtype, lay.vec);
     p->fill = pl_const_of(r->dtype, (int64_t)a->fill, a->fill).imm;
     p->words = pl_arena_array(l->arena, (size_t)p->n_words * lay.n_chunks, sizeof *p->words);
@@ -511,7 +542,8 @@ static void store_variable(struct pl_lower *l, uint32_t array, const struct pl_l
 /* A scalar: every thread loads it, the leader stores it. */
 static pl_reg scalar_guard(struct pl_lower *l, const struct pl_access *a)
 {
-    return a->oob != PL_OOB_PROMISE && pl_bounds_needed(l, a->ref) ? pl_bounds_fit(l, a->ref) : (pl_reg){0};
+    return a->oob != PL_OOB_PROMISE && pl_bounds_needed(l, a->ref) ? pl_bounds_fit(l, a->ref)
+                                                                   : (pl_reg){0};
 }
 
 static void load_scalar(struct pl_lower *l, const struct pl_access *a, struct pl_lval *v)
@@ -536,7 +568,8 @@ static void store_scalar(struct pl_lower *l, const struct pl_access *a, const st
     pl_reg inside = scalar_guard(l, a), leader = pl_lower_leader(l), word;
     regs_to_words(l, v, 1, 0, &word);
     if (inside.id != 0)
-        leader = pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(inside), pl_opnd_reg(leader));
+        leader =
+            pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(inside), pl_opnd_reg(leader));
     set_guard(l, leader);
     pl_chunk_store(l, &c, &word);
     set_guard(l, (pl_reg){0});
@@ -556,7 +589,8 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
             return 0;
     for (uint32_t q = 1; q < ref; q++) { /* an equal view made before */
         const struct pl_ref_info *o = pl_ir_ref(l->fn, q);
-        bool is_same = o->array == r->array && o->base == r->base && pl_shape_equal(&o->shape, &r->shape);
+        bool is_same =
+            o->array == r->array && o->base == r->base && pl_shape_equal(&o->shape, &r->shape);
         for (int i = 0; is_same && i < r->shape.rank; i++)
             is_same = o->axis_of[i] == r->axis_of[i];
         for (int j = 0; is_same && j < pl_ir_ref(l->fn, r->base)->shape.rank; j++)
@@ -570,7 +604,8 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
 void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
-    const struct pl_access a = {.ref = op->refs[0], .oob = op->oob, .fill = op->oob == PL_OOB_FILL ? op->f : 0.0};
+    const struct pl_access a = {
+        .ref = op->refs[0], .oob = op->oob, .fill = op->oob == PL_OOB_FILL ? op->f : 0.0};
     if (r->space == PL_SPACE_REGS) {
         load_variable(l, id, r->array);
         return;

@@ -3,8 +3,8 @@
 
 #include "base/debug.h"
 
-const char *const pl_plan_param_names[PL_PLAN_PARAM_KIND_COUNT] = {"address", "extent", "stride",   "scalar",
-                                                                   "map",     "grid",   "workspace"};
+const char *const pl_plan_param_names[PL_PLAN_PARAM_KIND_COUNT] = {
+    "address", "extent", "stride", "scalar", "map", "grid", "workspace"};
 static const char class_letters[PL_RC_COUNT] = {'p', 'h', 'r', 'q'};
 
 static void put_field(struct pl_buf *out, const char *name, uint64_t v)

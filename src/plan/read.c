@@ -72,7 +72,10 @@ static struct word next_word(struct reader *r)
     return w;
 }
 
-static bool is_word(struct word w, const char *s) { return strlen(s) == w.n && memcmp(w.s, s, w.n) == 0; }
+static bool is_word(struct word w, const char *s)
+{
+    return strlen(s) == w.n && memcmp(w.s, s, w.n) == 0;
+}
 
 static bool to_int(struct word w, int64_t *out)
 {
@@ -143,7 +146,8 @@ static bool read_reg(struct word w, pl_reg *out)
 static bool read_indexed(struct word w, char letter, enum pl_opnd_kind kind, struct pl_opnd *out)
 {
     int64_t v = 0;
-    if (w.n < 2 || w.s[0] != letter || !to_int((struct word){w.s + 1, w.n - 1}, &v) || v < 0 || v > (1 << 28))
+    if (w.n < 2 || w.s[0] != letter || !to_int((struct word){w.s + 1, w.n - 1}, &v) || v < 0 ||
+        v > (1 << 28))
         return false;
     *out = pl_opnd_index(kind, (uint32_t)v);
     return true;
@@ -178,7 +182,8 @@ static bool read_simple(struct reader *r, struct word w, struct pl_opnd *out)
         return true;
     }
     return read_indexed(w, 'L', PL_OPND_LABEL, out) || read_indexed(w, 'P', PL_OPND_PARAM, out) ||
-           read_indexed(w, 'T', PL_OPND_TEXT, out) || fail(r, "bad operand '%.*s'", (int)(w.n < 40 ? w.n : 40), w.s);
+           read_indexed(w, 'T', PL_OPND_TEXT, out) ||
+           fail(r, "bad operand '%.*s'", (int)(w.n < 40 ? w.n : 40), w.s);
 }
 
 static bool read_address(struct reader *r, struct pl_opnd *out)
@@ -253,12 +258,14 @@ static bool read_name(struct reader *r, struct word rest, struct pl_step *s)
         int slot = -1;
         for (uint32_t a = 1; a < PL_SA_COUNT && slot < 0; a++)
             for (int i = 0; i < PL_STEP_MAX_ATTRS && slot < 0; i++)
-                if (info->cats[i] != PL_SC_NONE && pl_sattrs[a].cat == info->cats[i] && is_word(w, pl_sattrs[a].text)) {
+                if (info->cats[i] != PL_SC_NONE && pl_sattrs[a].cat == info->cats[i] &&
+                    is_word(w, pl_sattrs[a].text)) {
                     slot = i;
                     s->attrs[i] = (uint8_t)a;
                 }
         if (slot < 0)
-            return fail(r, "step '%s' has no attribute '%.*s'", info->name, (int)(w.n < 40 ? w.n : 40), w.s);
+            return fail(r, "step '%s' has no attribute '%.*s'", info->name,
+                        (int)(w.n < 40 ? w.n : 40), w.s);
     }
     return true;
 }
@@ -450,9 +457,11 @@ static void read_line(struct reader *r, bool *in_steps)
         fail(r, "something follows the end of the line");
 }
 
-bool pl_plan_read(const char *text, size_t n_bytes, struct pl_arena *arena, struct pl_plan *out, struct pl_plan_error *error)
+bool pl_plan_read(const char *text, size_t n_bytes, struct pl_arena *arena, struct pl_plan *out,
+                  struct pl_plan_error *error)
 {
-    struct reader r = {.at = text, .end = text + n_bytes, .line = 1, .arena = arena, .plan = out, .error = error};
+    struct reader r = {
+        .at = text, .end = text + n_bytes, .line = 1, .arena = arena, .plan = out, .error = error};
     bool in_steps = false;
     memset(out, 0, sizeof *out);
     *error = (struct pl_plan_error){0};

@@ -35,7 +35,8 @@ static struct pl_opnd combine(const struct red *r, struct pl_opnd x, struct pl_o
 }
 
 /* Element e of v in the accumulation type; the identity where this thread has none. */
-static struct pl_opnd element(const struct red *r, const struct pl_lval *v, uint32_t e, pl_reg has_it)
+static struct pl_opnd element(const struct red *r, const struct pl_lval *v, uint32_t e,
+                              pl_reg has_it)
 {
     struct pl_opnd x = pl_elem_cast(r->l, v->dtype, r->acc, pl_lval_elem(r->l, v, e));
     if (has_it.id == 0)
@@ -48,7 +49,8 @@ static struct pl_opnd element(const struct red *r, const struct pl_lval *v, uint
                                   pl_opnd_reg(pl_build_op1(&r->l->b, PL_STEP_not, PL_ST_pred, p)));
         return pl_elem_binary(r->l, PL_AND, PL_PRED, PL_REP_PRED, x, p);
     }
-    return pl_opnd_reg(pl_build_op3(&r->l->b, PL_STEP_select, r->bits, x, none, pl_opnd_reg(has_it)));
+    return pl_opnd_reg(
+        pl_build_op3(&r->l->b, PL_STEP_select, r->bits, x, none, pl_opnd_reg(has_it)));
 }
 
 static struct pl_opnd tree(const struct red *r, struct pl_opnd *x, uint32_t n)
@@ -64,10 +66,11 @@ static struct pl_opnd tree(const struct red *r, struct pl_opnd *x, uint32_t n)
 static struct pl_opnd shuffle32(struct pl_lower *l, struct pl_opnd x, uint32_t lane_xor)
 {
     return pl_opnd_reg(pl_build_value(
-        &l->b, &(struct pl_sdesc){.op = PL_STEP_shuffle,
-                                  .attrs = {PL_SA_LANE_bfly},
-                                  .n = 4,
-                                  .opnds = {x, pl_opnd_imm(lane_xor), pl_opnd_imm(31), pl_opnd_imm(-1)}}));
+        &l->b,
+        &(struct pl_sdesc){.op = PL_STEP_shuffle,
+                           .attrs = {PL_SA_LANE_bfly},
+                           .n = 4,
+                           .opnds = {x, pl_opnd_imm(lane_xor), pl_opnd_imm(31), pl_opnd_imm(-1)}}));
 }
 
 static struct pl_opnd shuffle(const struct red *r, struct pl_opnd x, uint32_t lane_xor)
@@ -76,7 +79,8 @@ static struct pl_opnd shuffle(const struct red *r, struct pl_opnd x, uint32_t la
     x = pl_opnd_reg(pl_build_in_reg(&l->b, r->bits, x));
     if (r->bits == PL_ST_b32)
         return shuffle32(l, x, lane_xor);
-    struct pl_opnd h[2] = {pl_opnd_reg(pl_build_reg(&l->b, PL_RC_B32)), pl_opnd_reg(pl_build_reg(&l->b, PL_RC_B32))};
+    struct pl_opnd h[2] = {pl_opnd_reg(pl_build_reg(&l->b, PL_RC_B32)),
+                           pl_opnd_reg(pl_build_reg(&l->b, PL_RC_B32))};
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_unpack,
                                             .type = PL_ST_b64,
                                             .from = PL_ST_b32,
@@ -84,11 +88,12 @@ static struct pl_opnd shuffle(const struct red *r, struct pl_opnd x, uint32_t la
                                             .opnds = {pl_build_list(&l->b, h, 2), x}});
     h[0] = shuffle32(l, h[0], lane_xor);
     h[1] = shuffle32(l, h[1], lane_xor);
-    return pl_opnd_reg(pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
-                                                                .type = PL_ST_b64,
-                                                                .from = PL_ST_b32,
-                                                                .n = 1,
-                                                                .opnds = {pl_build_list(&l->b, h, 2)}}));
+    return pl_opnd_reg(
+        pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
+                                                 .type = PL_ST_b64,
+                                                 .from = PL_ST_b32,
+                                                 .n = 1,
+                                                 .opnds = {pl_build_list(&l->b, h, 2)}}));
 }
 
 /* Over groups of n_lanes neighbouring lanes (a power of two); every lane gets its group's result. */
@@ -100,16 +105,20 @@ static struct pl_opnd lanes(const struct red *r, struct pl_opnd x, uint32_t n_la
         x = lanes(&i, pl_elem_cast(l, PL_PRED, PL_U32, x), n_lanes);
         return pl_elem_cast(l, PL_U32, PL_PRED, x);
     }
-    static const uint8_t whole[PL_OP2_COUNT] = {[PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
-                                                [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
+    static const uint8_t whole[PL_OP2_COUNT] = {
+        [PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
+        [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
     const bool is_logic = r->op == PL_AND || r->op == PL_OR || r->op == PL_XOR;
-    if (n_lanes == 32 && r->bits == PL_ST_b32 && r->acc != PL_F32 && r->acc != PL_TF32 && whole[r->op] != 0) {
+    if (n_lanes == 32 && r->bits == PL_ST_b32 && r->acc != PL_F32 && r->acc != PL_TF32 &&
+        whole[r->op] != 0) {
         const enum pl_stype st = is_logic ? PL_ST_b32 : pl_stype_of(r->acc);
-        pl_reg y = pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_warp_reduce,
-                                                            .type = (uint8_t)st,
-                                                            .attrs = {whole[r->op]},
-                                                            .n = 2,
-                                                            .opnds = {pl_opnd_reg(pl_build_in_reg(&l->b, st, x)), pl_opnd_imm(-1)}});
+        pl_reg y = pl_build_value(
+            &l->b, &(struct pl_sdesc){
+                       .op = PL_STEP_warp_reduce,
+                       .type = (uint8_t)st,
+                       .attrs = {whole[r->op]},
+                       .n = 2,
+                       .opnds = {pl_opnd_reg(pl_build_in_reg(&l->b, st, x)), pl_opnd_imm(-1)}});
         return pl_elem_canonical(l, r->acc, pl_opnd_reg(y));
     }
     for (uint32_t step = n_lanes / 2; step > 0; step /= 2)
@@ -158,11 +167,13 @@ static struct pl_opnd across_warps(const struct red *r, struct pl_opnd x, bool i
         return x;
     struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x));
     struct pl_opnd warp = pl_ix_shr(&l->b, PL_ST_u32, is_cta ? tid : pl_lower_rank(l), 5);
-    pl_reg is_first = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, tid, 31), pl_opnd_imm(0));
+    pl_reg is_first = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32,
+                                       pl_ix_and(&l->b, PL_ST_u32, tid, 31), pl_opnd_imm(0));
     struct pl_opnd to, from;
     if (is_cta) {
         const int64_t area = l->scratch_offset + (int64_t)l->scratch_bytes * (l->n_threads / 128);
-        to = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, warp, pl_opnd_imm(es)), pl_opnd_reg(pl_shared_base(l)));
+        to = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, warp, pl_opnd_imm(es)),
+                       pl_opnd_reg(pl_shared_base(l)));
         to = pl_opnd_addr(to.u.reg, area);
         from = pl_opnd_addr((pl_reg){0}, area);
         if (l->cta_scratch_is_read)
@@ -172,7 +183,8 @@ static struct pl_opnd across_warps(const struct red *r, struct pl_opnd x, bool i
         from = pl_scratch_addr(l, pl_opnd_imm(0), es);
         pl_scratch_begin(l);
     }
-    x = pl_opnd_is_imm(x) && r->acc != PL_PRED ? pl_opnd_reg(pl_build_in_reg(&l->b, r->bits, x)) : x;
+    x = pl_opnd_is_imm(x) && r->acc != PL_PRED ? pl_opnd_reg(pl_build_in_reg(&l->b, r->bits, x))
+                                               : x;
     set_guard(l, is_first);
     pl_scratch_store(l, r->acc, to, x);
     set_guard(l, (pl_reg){0});
@@ -192,31 +204,37 @@ static struct pl_opnd across_ctas(const struct red *r, struct pl_opnd x)
     if (l->n_ctas == 1)
         return x;
     const uint32_t es = pl_scratch_elem_bytes(r->acc);
-    const int64_t area = l->scratch_offset + (int64_t)l->scratch_bytes * (l->n_threads / 128) + l->cta_scratch_bytes;
+    const int64_t area =
+        l->scratch_offset + (int64_t)l->scratch_bytes * (l->n_threads / 128) + l->cta_scratch_bytes;
     struct pl_opnd rank = pl_opnd_reg(pl_lower_sreg(l, PL_SR_cluster_rank));
-    struct pl_opnd slot = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, rank, pl_opnd_imm(es)),
-                                    pl_opnd_reg(pl_shared_base(l)));
+    struct pl_opnd slot =
+        pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, rank, pl_opnd_imm(es)),
+                  pl_opnd_reg(pl_shared_base(l)));
     slot = pl_ix_add(&l->b, PL_ST_u32, slot, pl_opnd_imm(area));
     struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x));
     pl_cluster_barrier_steps(l); /* the slots' earlier readers are done */
     /* Thread i writes to CTA i. */
     pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, slot,
                              pl_ix_min(&l->b, PL_ST_u32, tid, pl_opnd_imm(l->n_ctas - 1)));
-    pl_reg is_sender = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, tid, pl_opnd_imm(l->n_ctas));
+    pl_reg is_sender =
+        pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, tid, pl_opnd_imm(l->n_ctas));
     struct pl_opnd word = r->acc == PL_PRED ? pl_elem_cast(l, PL_PRED, PL_U32, x) : x;
-    struct pl_opnd elem = pl_opnd_reg(pl_build_in_reg(&l->b, r->acc == PL_PRED ? PL_ST_b32 : r->bits, word));
+    struct pl_opnd elem =
+        pl_opnd_reg(pl_build_in_reg(&l->b, r->acc == PL_PRED ? PL_ST_b32 : r->bits, word));
     set_guard(l, is_sender);
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_store,
-                                            .type = es == 8 ? PL_ST_b64 : PL_ST_b32,
-                                            .attrs = {PL_SA_SPACE_peer},
-                                            .n = 2,
-                                            .opnds = {pl_opnd_addr(to, 0), pl_build_list(&l->b, &elem, 1)}});
+    pl_build_step(
+        &l->b, &(struct pl_sdesc){.op = PL_STEP_store,
+                                  .type = es == 8 ? PL_ST_b64 : PL_ST_b32,
+                                  .attrs = {PL_SA_SPACE_peer},
+                                  .n = 2,
+                                  .opnds = {pl_opnd_addr(to, 0), pl_build_list(&l->b, &elem, 1)}});
     set_guard(l, (pl_reg){0});
     pl_cluster_barrier_steps(l);
     return in_order(r, pl_opnd_addr((pl_reg){0}, area), l->n_ctas);
 }
 
-static void reduce_all(struct pl_lower *l, uint32_t id, const struct pl_op *op, const struct pl_lval *v, int64_t n_elems)
+static void reduce_all(struct pl_lower *l, uint32_t id, const struct pl_op *op,
+                       const struct pl_lval *v, int64_t n_elems)
 {
     const struct red r = start(l, op, v->dtype);
     struct pl_opnd x = lanes(&r, thread_total(&r, v, n_elems), 32);
@@ -247,25 +265,31 @@ static void read_back(const struct red *r, const pl_shape *s, struct pl_lval *v)
     struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
     for (uint32_t e = 0; elems != NULL && e < n; e++) {
         const uint32_t k = e / v->lay.vec;
-        struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(v->lay.vec)),
-                                      pl_opnd_imm((int64_t)k * l->unit_threads * v->lay.vec + e % v->lay.vec));
+        struct pl_opnd at =
+            pl_ix_add(&l->b, PL_ST_u32,
+                      pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(v->lay.vec)),
+                      pl_opnd_imm((int64_t)k * l->unit_threads * v->lay.vec + e % v->lay.vec));
         pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
         if (p.id != 0)
-            at = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, at, pl_opnd_imm(0), pl_opnd_reg(p)));
-        elems[e] = pl_elem_cast(l, r->acc, v->dtype, pl_scratch_load(l, r->acc, pl_scratch_addr(l, at, es)));
+            at = pl_opnd_reg(
+                pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, at, pl_opnd_imm(0), pl_opnd_reg(p)));
+        elems[e] = pl_elem_cast(l, r->acc, v->dtype,
+                                pl_scratch_load(l, r->acc, pl_scratch_addr(l, at, es)));
     }
     if (elems != NULL)
         pl_lval_set_elems(l, v, elems);
 }
 
-static void reduce_rows(const struct red *r, const struct pl_lval *v, uint32_t group, const pl_shape *to, struct pl_lval *out)
+static void reduce_rows(const struct red *r, const struct pl_lval *v, uint32_t group,
+                        const pl_shape *to, struct pl_lval *out)
 {
     struct pl_lower *l = r->l;
     struct pl_opnd rank = pl_lower_rank(l);
     const uint32_t es = pl_scratch_elem_bytes(r->acc);
     pl_reg is_first = {0};
     if (group > 1)
-        is_first = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, rank, group - 1), pl_opnd_imm(0));
+        is_first = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32,
+                                    pl_ix_and(&l->b, PL_ST_u32, rank, group - 1), pl_opnd_imm(0));
     struct pl_opnd row = pl_ix_div(&l->b, PL_ST_u32, rank, pl_opnd_imm(group));
     struct pl_opnd addr = pl_scratch_addr(l, row, es);
     pl_scratch_begin(l);
@@ -302,8 +326,9 @@ static struct pl_opnd walk(const struct red *r, struct pl_opnd at, int64_t n, in
     pl_reg base = addr.u.reg.id != 0 ? addr.u.reg : pl_shared_base(l);
     pl_build_mov(&l->b, r->bits, acc, pl_scratch_load(l, r->acc, addr));
     pl_build_mov(&l->b, PL_ST_b32, pos, pl_opnd_reg(base));
-    pl_build_mov(&l->b, PL_ST_b32, end,
-                 pl_ix_add(&l->b, PL_ST_u32, pl_opnd_reg(base), pl_opnd_imm((n - 1) * stride * es)));
+    pl_build_mov(
+        &l->b, PL_ST_b32, end,
+        pl_ix_add(&l->b, PL_ST_u32, pl_opnd_reg(base), pl_opnd_imm((n - 1) * stride * es)));
     pl_build_put_label(&l->b, again);
     uint32_t mark = pl_build_open(&l->b);
     struct pl_opnd next = pl_scratch_load(l, r->acc, pl_opnd_addr(pos, addr.imm + stride * es));
@@ -311,15 +336,17 @@ static struct pl_opnd walk(const struct red *r, struct pl_opnd at, int64_t n, in
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_add,
                                             .type = PL_ST_u32,
                                             .n = 3,
-                                            .opnds = {pl_opnd_reg(pos), pl_opnd_reg(pos), pl_opnd_imm(stride * es)}});
-    pl_reg more = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, pl_opnd_reg(pos), pl_opnd_reg(end));
+                                            .opnds = {pl_opnd_reg(pos), pl_opnd_reg(pos),
+                                                      pl_opnd_imm(stride * es)}});
+    pl_reg more =
+        pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, pl_opnd_reg(pos), pl_opnd_reg(end));
     pl_build_close(&l->b, mark);
     pl_build_jump(&l->b, again, more, false);
     return pl_opnd_reg(acc);
 }
 
-static void reduce_walk(const struct red *r, const struct pl_op *op, const struct pl_lval *v, const pl_shape *from,
-                        struct pl_lval *out)
+static void reduce_walk(const struct red *r, const struct pl_op *op, const struct pl_lval *v,
+                        const pl_shape *from, struct pl_lval *out)
 {
     struct pl_lower *l = r->l;
     struct pl_lval wide = *v;
@@ -340,14 +367,18 @@ static void reduce_walk(const struct red *r, const struct pl_op *op, const struc
     for (uint32_t e = 0; elems != NULL && e < n_elems; e++) {
         /* Result index i = q * stride + rest; its first element is q * stride * n + rest. */
         struct pl_opnd i =
-            pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(out->lay.vec)),
-                      pl_opnd_imm((int64_t)(e / out->lay.vec) * l->unit_threads * out->lay.vec + e % out->lay.vec));
+            pl_ix_add(&l->b, PL_ST_u32,
+                      pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(out->lay.vec)),
+                      pl_opnd_imm((int64_t)(e / out->lay.vec) * l->unit_threads * out->lay.vec +
+                                  e % out->lay.vec));
         pl_reg p = pl_lay_guard(l, &out->lay, n_out, e / out->lay.vec);
         if (p.id != 0)
-            i = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, i, pl_opnd_imm(0), pl_opnd_reg(p)));
+            i = pl_opnd_reg(
+                pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, i, pl_opnd_imm(0), pl_opnd_reg(p)));
         struct pl_opnd q = pl_ix_div(&l->b, PL_ST_u32, i, pl_opnd_imm(stride));
         struct pl_opnd rest = pl_ix_rem(&l->b, PL_ST_u32, i, pl_opnd_imm(stride));
-        struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, q, pl_opnd_imm(stride * n)), rest);
+        struct pl_opnd at = pl_ix_add(
+            &l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, q, pl_opnd_imm(stride * n)), rest);
         elems[e] = pl_elem_cast(l, r->acc, out->dtype, walk(r, at, n, stride));
     }
     if (elems != NULL)
@@ -362,7 +393,8 @@ static struct pl_opnd reduce_splat(const struct red *r, struct pl_opnd x, int64_
     if (r->op == PL_XOR)
         return n % 2 != 0 ? x : pl_elem_identity(PL_XOR, r->acc);
     if (r->op == PL_ADD)
-        return pl_elem_binary(r->l, PL_MUL, r->acc, pl_rep_of(r->acc, 1), x, pl_const_of(r->acc, n, (double)n));
+        return pl_elem_binary(r->l, PL_MUL, r->acc, pl_rep_of(r->acc, 1), x,
+                              pl_const_of(r->acc, n, (double)n));
     struct pl_opnd y = pl_elem_identity(PL_MUL, r->acc);
     for (; n > 0; n /= 2) {
         if (n % 2 != 0)
@@ -379,7 +411,8 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct red r = start(l, op, v.dtype);
     if (v.lay.is_splat && op->scope <= PL_SCOPE_WARPGROUP) {
         struct pl_opnd x = pl_elem_cast(l, v.dtype, r.acc, v.one);
-        l->vals[id] = pl_lval_scalar(op->dtype, pl_elem_cast(l, r.acc, op->dtype, reduce_splat(&r, x, from->d[op->axis])));
+        l->vals[id] = pl_lval_scalar(
+            op->dtype, pl_elem_cast(l, r.acc, op->dtype, reduce_splat(&r, x, from->d[op->axis])));
         return;
     }
     struct pl_lval spread = v;
@@ -397,7 +430,8 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     if (group != 0) {
         reduce_rows(&r, &spread, group, &op->shape, &out);
     } else {
-        pl_lower_note(l, op, "reduced through shared memory: the axis is not inside a group of lanes");
+        pl_lower_note(l, op,
+                      "reduced through shared memory: the axis is not inside a group of lanes");
         reduce_walk(&r, op, &spread, from, &out);
     }
     l->vals[id] = out;

@@ -58,7 +58,10 @@ uint32_t pl_elem_bytes(pl_dtype t)
     return bits < 8 ? 1 : bits / 8;
 }
 
-uint32_t pl_regs_per_chunk(enum pl_rep rep, uint32_t vec) { return rep == PL_REP_HALF2 ? vec / 2 : vec; }
+uint32_t pl_regs_per_chunk(enum pl_rep rep, uint32_t vec)
+{
+    return rep == PL_REP_HALF2 ? vec / 2 : vec;
+}
 
 static enum pl_num_fmt num_format(pl_dtype t)
 {
@@ -144,7 +147,8 @@ struct pl_opnd pl_lower_warpgroup(struct pl_lower *l)
 static pl_reg elect_lane(struct pl_lower *l)
 {
     if (!l->has_tma) {
-        struct pl_opnd lane = pl_ix_and(&l->b, PL_ST_u32, pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x)), 31);
+        struct pl_opnd lane =
+            pl_ix_and(&l->b, PL_ST_u32, pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x)), 31);
         return pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, lane, pl_opnd_imm(0));
     }
     pl_reg p = pl_build_reg(&l->b, PL_RC_PRED);
@@ -161,20 +165,19 @@ pl_reg pl_lower_leader(struct pl_lower *l)
         l->warp_leader = elect_lane(l);
     if (l->unit_threads == 32)
         return l->warp_leader;
-    if (l->warpgroup_leader.id == 0) {
-        struct pl_opnd rank = pl_ix_and(&l->b, PL_ST_u32, pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x)), 127);
-        pl_reg first = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(32));
-        l->warpgroup_leader =
-            pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(first), pl_opnd_reg(l->warp_leader));
-    }
-    return l->warpgroup_leader;
+    /* Of a warpgroup, or of the CTA: then it is the first warpgroup's. All pure, so made once. */
+    pl_reg first =
+        pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(32));
+    return pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(first),
+                        pl_opnd_reg(l->warp_leader));
 }
 
 /* ---- parameters ---- */
 
 static bool same_param(const struct pl_plan_param *x, const struct pl_plan_param *y)
 {
-    return x->kind == y->kind && x->arg == y->arg && x->axis == y->axis && x->map == y->map && x->n_bytes == y->n_bytes;
+    return x->kind == y->kind && x->arg == y->arg && x->axis == y->axis && x->map == y->map &&
+           x->n_bytes == y->n_bytes;
 }
 
 uint32_t pl_lower_param_index(struct pl_lower *l, struct pl_plan_param p)
@@ -193,7 +196,8 @@ uint32_t pl_lower_param_index(struct pl_lower *l, struct pl_plan_param p)
 pl_reg pl_lower_param(struct pl_lower *l, struct pl_plan_param p)
 {
     uint32_t i = pl_lower_param_index(l, p);
-    return pl_build_op1(&l->b, PL_STEP_param, p.n_bytes == 8 ? PL_ST_b64 : PL_ST_b32, pl_opnd_index(PL_OPND_PARAM, i));
+    return pl_build_op1(&l->b, PL_STEP_param, p.n_bytes == 8 ? PL_ST_b64 : PL_ST_b32,
+                        pl_opnd_index(PL_OPND_PARAM, i));
 }
 
 /* ---- GMEM arrays ---- */
@@ -208,7 +212,8 @@ enum pl_stype pl_lower_index_type(const struct pl_lower *l, const struct pl_arra
     return pl_array_has_fact(l, a, PL_FACT_I32) ? PL_ST_s32 : PL_ST_s64;
 }
 
-static struct pl_plan_param array_param(const struct pl_lower *l, const struct pl_array *a, enum pl_plan_param_kind kind, int axis)
+static struct pl_plan_param array_param(const struct pl_lower *l, const struct pl_array *a,
+                                        enum pl_plan_param_kind kind, int axis)
 {
     return (struct pl_plan_param){.kind = kind,
                                   .arg = (uint16_t)a->param,
@@ -226,7 +231,8 @@ struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a, int
 struct pl_opnd pl_lower_stride(struct pl_lower *l, const struct pl_array *a, int axis)
 {
     const bool is_last = axis == a->shape.rank - 1;
-    if (is_last && (pl_array_has_fact(l, a, PL_FACT_UNIT_STRIDE) || pl_array_has_fact(l, a, PL_FACT_DENSE)))
+    if (is_last &&
+        (pl_array_has_fact(l, a, PL_FACT_UNIT_STRIDE) || pl_array_has_fact(l, a, PL_FACT_DENSE)))
         return pl_opnd_imm(1);
     if (pl_array_has_fact(l, a, PL_FACT_DENSE)) {
         int64_t stride = 1;
@@ -277,12 +283,14 @@ static bool is_nonneg(const struct pl_lower *l, uint32_t val, int depth)
     }
     case PL_OP_LOAD: { /* the slot of a pipe */
         for (uint32_t p = 1; p < l->fn->pipes.n; p++)
-            if (op->refs[0] == l->fn->pipes.data[p].producer_slot || op->refs[0] == l->fn->pipes.data[p].consumer_slot)
+            if (op->refs[0] == l->fn->pipes.data[p].producer_slot ||
+                op->refs[0] == l->fn->pipes.data[p].consumer_slot)
                 return true;
         return false;
     }
     case PL_OP_BINARY:
-        if (op->sub == PL_ADD || op->sub == PL_MUL || op->sub == PL_DIV || op->sub == PL_CDIV || op->sub == PL_MIN)
+        if (op->sub == PL_ADD || op->sub == PL_MUL || op->sub == PL_DIV || op->sub == PL_CDIV ||
+            op->sub == PL_MIN)
             return is_nonneg(l, op->args[0], depth - 1) && is_nonneg(l, op->args[1], depth - 1);
         return (op->sub == PL_REM || op->sub == PL_SHR) && is_nonneg(l, op->args[0], depth - 1);
     default: return false;
@@ -299,7 +307,10 @@ bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a)
     return true;
 }
 
-enum pl_stype pl_lower_int_type(const struct pl_lower *l, uint32_t val) { return pl_stype_of(pl_ir_op(l->fn, val)->dtype); }
+enum pl_stype pl_lower_int_type(const struct pl_lower *l, uint32_t val)
+{
+    return pl_stype_of(pl_ir_op(l->fn, val)->dtype);
+}
 
 struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t)
 {
@@ -308,8 +319,9 @@ struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, en
         enum pl_stype vt = pl_lower_int_type(l, a->terms[i].val);
         struct pl_opnd v = pl_lower_scalar(l, a->terms[i].val);
         struct pl_opnd scale = pl_opnd_imm(a->terms[i].scale);
-        struct pl_opnd term = t == PL_ST_s64 ? pl_ix_mul64(&l->b, vt, v, PL_ST_s64, scale)
-                                             : pl_ix_mul(&l->b, t, pl_ix_convert(&l->b, t, vt, v), scale);
+        struct pl_opnd term = t == PL_ST_s64
+                                  ? pl_ix_mul64(&l->b, vt, v, PL_ST_s64, scale)
+                                  : pl_ix_mul(&l->b, t, pl_ix_convert(&l->b, t, vt, v), scale);
         sum = pl_ix_add(&l->b, t, sum, term);
     }
     return pl_ix_add(&l->b, t, sum, pl_opnd_imm(pl_ix_canonical(t, a->konst)));
@@ -327,7 +339,8 @@ struct pl_opnd pl_lower_scalar(struct pl_lower *l, uint32_t val)
 
 struct pl_lval pl_lval_scalar(pl_dtype t, struct pl_opnd o)
 {
-    return (struct pl_lval){.dtype = t, .rep = pl_rep_of(t, 1), .lay = {.is_splat = true, .vec = 1}, .one = o};
+    return (struct pl_lval){
+        .dtype = t, .rep = pl_rep_of(t, 1), .lay = {.is_splat = true, .vec = 1}, .one = o};
 }
 
 static void set_scalar(struct pl_lower *l, uint32_t id, const struct pl_op *op, struct pl_opnd o)
@@ -342,8 +355,9 @@ void pl_lower_const(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 
 void pl_lower_scalar_arg(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    struct pl_plan_param p = {
-        .kind = PL_PLAN_SCALAR, .arg = (uint16_t)op->n, .n_bytes = pl_dtype_bits(op->dtype) == 64 ? 8 : 4};
+    struct pl_plan_param p = {.kind = PL_PLAN_SCALAR,
+                              .arg = (uint16_t)op->n,
+                              .n_bytes = pl_dtype_bits(op->dtype) == 64 ? 8 : 4};
     set_scalar(l, id, op, pl_opnd_reg(pl_lower_param(l, p)));
 }
 
@@ -362,7 +376,8 @@ void pl_lower_dim(struct pl_lower *l, uint32_t id, const struct pl_op *op)
  */
 static struct pl_opnd grid_extent(struct pl_lower *l, int axis)
 {
-    return pl_opnd_reg(pl_lower_param(l, (struct pl_plan_param){.kind = PL_PLAN_GRID, .axis = (uint8_t)axis, .n_bytes = 4}));
+    return pl_opnd_reg(pl_lower_param(
+        l, (struct pl_plan_param){.kind = PL_PLAN_GRID, .axis = (uint8_t)axis, .n_bytes = 4}));
 }
 
 static void divide(struct pl_lower *l, enum pl_step_op op, pl_reg to, pl_reg x, struct pl_opnd y)
@@ -399,7 +414,10 @@ static void unfold_grid(struct pl_lower *l)
         pl_build_settle(&l->b, l->block[i]);
 }
 
-static bool can_fold(const struct pl_lower *l) { return l->fn->uses_program_axis[1] || l->fn->uses_program_axis[2]; }
+static bool can_fold(const struct pl_lower *l)
+{
+    return l->fn->uses_program_axis[1] || l->fn->uses_program_axis[2];
+}
 
 void pl_lower_program_id(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
@@ -419,16 +437,18 @@ void pl_lower_num_programs(struct pl_lower *l, uint32_t id, const struct pl_op *
     if (can_fold(l)) {
         for (int i = 0; i < 3; i++)
             grid_extent(l, i);
-        pl_reg is_folded = pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, grid_extent(l, 0), pl_opnd_imm(0));
-        n = pl_opnd_reg(
-            pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, grid_extent(l, op->axis), n, pl_opnd_reg(is_folded)));
+        pl_reg is_folded =
+            pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, grid_extent(l, 0), pl_opnd_imm(0));
+        n = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, grid_extent(l, op->axis), n,
+                                     pl_opnd_reg(is_folded)));
     }
     set_scalar(l, id, op, n);
 }
 
 void pl_lower_cluster_rank(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    set_scalar(l, id, op, l->n_ctas == 1 ? pl_opnd_imm(0) : pl_opnd_reg(pl_lower_sreg(l, PL_SR_cluster_rank)));
+    set_scalar(l, id, op,
+               l->n_ctas == 1 ? pl_opnd_imm(0) : pl_opnd_reg(pl_lower_sreg(l, PL_SR_cluster_rank)));
 }
 
 void pl_lower_warpgroup_id(struct pl_lower *l, uint32_t id, const struct pl_op *op)

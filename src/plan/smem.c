@@ -28,7 +28,7 @@ static enum pl_plan_swizzle swizzle_of_span(int32_t bytes)
 }
 
 struct uses {
-    bool has_copies;  /* source or destination of a copy */
+    bool has_copies;    /* source or destination of a copy */
     bool is_transposed; /* read or written across its rows */
 };
 
@@ -43,14 +43,16 @@ static struct uses uses_of(const struct pl_fn *fn, uint32_t array)
             const struct pl_ref_info *r = &fn->refs.data[op->refs[i]];
             u.has_copies |= op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT;
             if ((op->code == PL_OP_LOAD || op->code == PL_OP_STORE) && r->shape.rank >= 2)
-                u.is_transposed |= r->axis_of[r->shape.rank - 1] != fn->refs.data[r->base].shape.rank - 1;
+                u.is_transposed |=
+                    r->axis_of[r->shape.rank - 1] != fn->refs.data[r->base].shape.rank - 1;
         }
     }
     return u;
 }
 
 /* Without a swizzle: the width of a panel whose rows fit a box. */
-static uint32_t plain_panel(const struct pl_array *a, uint32_t n_cols, uint32_t es, const struct uses *u)
+static uint32_t plain_panel(const struct pl_array *a, uint32_t n_cols, uint32_t es,
+                            const struct uses *u)
 {
     if (a->tr.tile_cols > 0 && n_cols % (uint32_t)a->tr.tile_cols == 0)
         return (uint32_t)a->tr.tile_cols;
@@ -62,15 +64,20 @@ static uint32_t plain_panel(const struct pl_array *a, uint32_t n_cols, uint32_t 
     return n_cols;
 }
 
-static enum pl_plan_swizzle choose_swizzle(const struct pl_array *a, uint32_t row_bytes, const struct uses *u)
+static enum pl_plan_swizzle choose_swizzle(const struct pl_array *a, uint32_t row_bytes,
+                                           const struct uses *u)
 {
     int32_t span = a->tr.swizzle_bytes;
     if (span == PL_SWIZZLE_CHOOSE) {
         span = 0;
         if (u->is_transposed)
-            span = row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : row_bytes % 32 == 0 ? 32 : 0;
+            span = row_bytes % 128 == 0  ? 128
+                   : row_bytes % 64 == 0 ? 64
+                   : row_bytes % 32 == 0 ? 32
+                                         : 0;
     }
-    return span != 0 && row_bytes % (uint32_t)span == 0 ? swizzle_of_span(span) : PL_PLAN_SWIZZLE_NONE;
+    return span != 0 && row_bytes % (uint32_t)span == 0 ? swizzle_of_span(span)
+                                                        : PL_PLAN_SWIZZLE_NONE;
 }
 
 static uint32_t round_up(uint32_t v, uint32_t to) { return (v + to - 1) / to * to; }
@@ -102,12 +109,14 @@ static bool arrange(struct pl_lower *l, uint32_t id)
         p->panel_bytes = round_up(p->panel_bytes, p->align_bytes);
     p->slice_bytes = p->panel_bytes * (p->n_cols / p->panel_elems);
     if (n_slices > 1 && rank > 2)
-        p->slice_bytes = round_up(p->slice_bytes, span != 0 || p->slice_bytes >= 128 ? p->align_bytes : 16);
+        p->slice_bytes =
+            round_up(p->slice_bytes, span != 0 || p->slice_bytes >= 128 ? p->align_bytes : 16);
     p->n_bytes = p->slice_bytes * (uint32_t)n_slices;
     return true;
 }
 
-static void add_area(struct pl_lower *l, const char *name, uint32_t offset, uint32_t n_bytes, uint32_t align)
+static void add_area(struct pl_lower *l, const char *name, uint32_t offset, uint32_t n_bytes,
+                     uint32_t align)
 {
     struct pl_plan_area *a = pl_vec_push(l->arena, &l->plan->areas);
     if (a != NULL)
@@ -124,7 +133,8 @@ static uint32_t owner_of(const struct pl_fn *fn, uint32_t id)
 static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
 {
     const struct pl_fn *fn = l->fn;
-    for (uint32_t id = 1; id < fn->arrays.n; id++) { /* a union is as large and as aligned as its neediest member */
+    for (uint32_t id = 1; id < fn->arrays.n;
+         id++) { /* a union is as large and as aligned as its neediest member */
         struct pl_smem_place *p = &l->places[id], *o = &l->places[owner_of(fn, id)];
         if (fn->arrays.data[id].space != PL_SPACE_SMEM || p == o)
             continue;
@@ -134,7 +144,8 @@ static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
     for (uint32_t align = 1024; align >= 16; align /= 2)
         for (uint32_t id = 1; id < fn->arrays.n; id++) {
             struct pl_smem_place *p = &l->places[id];
-            if (fn->arrays.data[id].space != PL_SPACE_SMEM || owner_of(fn, id) != id || p->align_bytes != align)
+            if (fn->arrays.data[id].space != PL_SPACE_SMEM || owner_of(fn, id) != id ||
+                p->align_bytes != align)
                 continue;
             at = round_up(at, align);
             p->offset_bytes = at;

@@ -49,7 +49,10 @@ static void record(struct pl_hazard *h, bool is_write, uint32_t key)
     }
 }
 
-static bool conflicts(uint8_t has, uint32_t old_key, uint32_t key) { return has && (old_key == 0 || old_key != key); }
+static bool conflicts(uint8_t has, uint32_t old_key, uint32_t key)
+{
+    return has && (old_key == 0 || old_key != key);
+}
 
 void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key)
 {
@@ -57,7 +60,8 @@ void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t 
     if (r->space != PL_SPACE_SMEM || r->peer != 0)
         return;
     struct pl_hazard *h = &l->hazards[memory_of(l, r->array)];
-    if (conflicts(h->has_writes, h->write_key, key) || (is_write && conflicts(h->has_reads, h->read_key, key)))
+    if (conflicts(h->has_writes, h->write_key, key) ||
+        (is_write && conflicts(h->has_reads, h->read_key, key)))
         pl_unit_barrier(l);
     record(h, is_write, key);
 }
@@ -67,7 +71,8 @@ void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write)
 {
     struct pl_hazard *h = &l->hazards[memory_of(l, array)];
     if (h->has_writes && l->has_tma)
-        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+        pl_build_step(&l->b,
+                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
     if (h->has_writes || (is_write && h->has_reads))
         pl_unit_barrier(l);
 }
@@ -90,7 +95,8 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
         if (r->space != PL_SPACE_SMEM)
             continue;
         const struct pl_lay *lay = is_load ? &l->lays[id] : &l->lays[op->args[0]];
-        uint32_t key = r->shape.rank == 0 || lay->vec == 0 ? 0 : pl_access_key(l, op->refs[0], *lay);
+        uint32_t key =
+            r->shape.rank == 0 || lay->vec == 0 ? 0 : pl_access_key(l, op->refs[0], *lay);
         if (is_load)
             record(&l->hazards[memory_of(l, r->array)], false, key);
         if (is_store)
@@ -104,7 +110,8 @@ struct pl_hazard *pl_hazard_save(struct pl_lower *l)
     if (h != NULL && l->fn->arrays.n != 0)
         memcpy(h, l->hazards, l->fn->arrays.n * sizeof *h);
     if (h != NULL) /* the scratch areas ride along */
-        h[l->fn->arrays.n] = (struct pl_hazard){.has_reads = l->scratch_is_read, .has_writes = l->cta_scratch_is_read};
+        h[l->fn->arrays.n] = (struct pl_hazard){.has_reads = l->scratch_is_read,
+                                                .has_writes = l->cta_scratch_is_read};
     return h;
 }
 
@@ -140,10 +147,12 @@ void pl_unit_barrier(struct pl_lower *l)
     if (l->unit_threads == 32) {
         pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
     } else if (l->n_threads == l->unit_threads) {
-        pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER), pl_opnd_imm(l->n_threads));
+        pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER),
+                     pl_opnd_imm(l->n_threads));
         l->cta_scratch_is_read = false;
     } else {
-        struct pl_opnd id = pl_ix_add(&l->b, PL_ST_u32, pl_lower_warpgroup(l), pl_opnd_imm(FIRST_WARPGROUP_BARRIER));
+        struct pl_opnd id = pl_ix_add(&l->b, PL_ST_u32, pl_lower_warpgroup(l),
+                                      pl_opnd_imm(FIRST_WARPGROUP_BARRIER));
         pl_build_do2(&l->b, PL_STEP_sync_threads, id, pl_opnd_imm(l->unit_threads));
     }
     pl_hazard_clear(l);
@@ -158,8 +167,10 @@ void pl_cta_barrier(struct pl_lower *l)
 
 void pl_cluster_barrier_steps(struct pl_lower *l)
 {
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_cluster_arrive, .attrs = {PL_SA_SEM_release}});
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_cluster_wait, .attrs = {PL_SA_SEM_acquire}});
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_cluster_arrive, .attrs = {PL_SA_SEM_release}});
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_cluster_wait, .attrs = {PL_SA_SEM_acquire}});
     l->cta_scratch_is_read = false;
     pl_hazard_clear(l);
 }
@@ -194,13 +205,15 @@ void pl_lower_fence(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     (void)id;
     if (op->sub == PL_FENCE_ASYNC) {
         if (l->has_tma)
-            pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+            pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async,
+                                                    .attrs = {PL_SA_SPACE_shared}});
         return;
     }
     uint8_t scope = scopes[op->sub];
     if (scope == PL_SA_SCOPE_cluster && !l->has_cluster)
         scope = PL_SA_SCOPE_cta;
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence, .attrs = {PL_SA_SEM_acq_rel, scope}});
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_fence, .attrs = {PL_SA_SEM_acq_rel, scope}});
 }
 
 void pl_lower_commit_smem(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -208,7 +221,8 @@ void pl_lower_commit_smem(struct pl_lower *l, uint32_t id, const struct pl_op *o
     (void)id;
     (void)op;
     if (l->has_tma)
-        pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+        pl_build_step(&l->b,
+                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
     pl_unit_barrier(l);
 }
 
@@ -217,7 +231,9 @@ void pl_lower_commit_smem(struct pl_lower *l, uint32_t id, const struct pl_op *o
 static struct pl_opnd bar_index(struct pl_lower *l, uint32_t bar)
 {
     const uint32_t val = l->fn->bars.data[bar].index;
-    return val == 0 ? pl_opnd_imm(0) : pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, val), pl_lower_scalar(l, val));
+    return val == 0 ? pl_opnd_imm(0)
+                    : pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, val),
+                                    pl_lower_scalar(l, val));
 }
 
 struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar)
@@ -226,8 +242,8 @@ struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar)
     struct pl_opnd i = bar_index(l, bar);
     if (pl_opnd_is_imm(i))
         return pl_opnd_addr((pl_reg){0}, offset + 8 * i.imm);
-    struct pl_opnd at =
-        pl_ix_add(&l->b, PL_ST_u32, pl_ix_shl(&l->b, PL_ST_u32, i, 3), pl_opnd_reg(pl_shared_base(l)));
+    struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, pl_ix_shl(&l->b, PL_ST_u32, i, 3),
+                                  pl_opnd_reg(pl_shared_base(l)));
     return pl_opnd_addr(at.u.reg, offset);
 }
 
@@ -245,9 +261,11 @@ void pl_arrive_leader(struct pl_lower *l, uint32_t bar)
     const struct pl_bar_group *g = pl_ir_group_of(l->fn, bar);
     if (g->is_cluster && l->n_ctas > 1) { /* one thread for each CTA */
         struct pl_opnd rank = pl_lower_rank(l);
-        pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, bar)),
-                                 pl_ix_min(&l->b, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas - 1)));
-        set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas)));
+        pl_reg to =
+            pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, bar)),
+                         pl_ix_min(&l->b, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas - 1)));
+        set_guard(l,
+                  pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas)));
         pl_build_do1(&l->b, PL_STEP_bar_arrive_peer, pl_opnd_addr(to, 0));
     } else {
         struct pl_opnd addr = pl_bar_addr(l, bar);
@@ -271,14 +289,17 @@ static pl_reg phase_word(struct pl_lower *l, uint32_t group)
         l->phases[group] = pl_build_mutable(&l->b, PL_RC_B32);
         l->b.is_in_entry = true;
         pl_build_mov(&l->b, PL_ST_b32, l->phases[group],
-                     pl_opnd_imm(!g->starts_ready ? 0 : g->n_barriers == 1 ? 1 : -1));
+                     pl_opnd_imm(!g->starts_ready     ? 0
+                                 : g->n_barriers == 1 ? 1
+                                                      : -1));
         l->b.is_in_entry = false;
     }
     return l->phases[group];
 }
 
 /* Ask until the phase is over. Where the chip can suspend a waiting thread the question itself waits. */
-static void wait_phase(struct pl_lower *l, struct pl_opnd addr, struct pl_opnd parity, bool is_cluster)
+static void wait_phase(struct pl_lower *l, struct pl_opnd addr, struct pl_opnd parity,
+                       bool is_cluster)
 {
     const uint32_t again = pl_build_label(&l->b);
     pl_reg p = pl_build_reg(&l->b, PL_RC_PRED);
@@ -300,14 +321,17 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
     const uint32_t group = l->fn->bars.data[op->bar].group;
     const struct pl_bar_group *g = &l->fn->groups.data[group];
     const pl_reg word = phase_word(l, group);
-    struct pl_opnd addr = pl_bar_addr(l, op->bar), i = bar_index(l, op->bar), parity = pl_opnd_reg(word);
+    struct pl_opnd addr = pl_bar_addr(l, op->bar), i = bar_index(l, op->bar),
+                   parity = pl_opnd_reg(word);
     struct pl_opnd bit = pl_opnd_imm(1);
     if (g->n_barriers > 1) {
         parity = pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shr, PL_ST_u32, pl_opnd_reg(word), i));
         parity = pl_ix_and(&l->b, PL_ST_u32, parity, 1);
-        bit = pl_opnd_is_imm(i) ? pl_opnd_imm((int64_t)1 << i.imm)
-                                : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
-                                                           pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
+        bit =
+            pl_opnd_is_imm(i)
+                ? pl_opnd_imm((int64_t)1 << i.imm)
+                : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
+                                           pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
     }
     wait_phase(l, addr, parity, l->n_ctas > 1);
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_xor,
@@ -330,7 +354,9 @@ void pl_lower_prologue(struct pl_lower *l)
             const struct pl_bar_group *bg = &fn->groups.data[g];
             const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas : 1);
             for (int i = 0; i < bg->n_barriers; i++)
-                pl_build_do2(&l->b, PL_STEP_bar_init, pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i), pl_opnd_imm(count));
+                pl_build_do2(&l->b, PL_STEP_bar_init,
+                             pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i),
+                             pl_opnd_imm(count));
         }
         if (l->has_tma)
             pl_build_do(&l->b, PL_STEP_fence_bar_init);
@@ -348,8 +374,10 @@ void pl_drain_out(struct pl_lower *l)
     if (!l->has_pending_out)
         return;
     set_guard(l, pl_lower_leader(l));
-    pl_build_step(
-        &l->b, &(struct pl_sdesc){.op = PL_STEP_bulk_wait, .attrs = {PL_SA_READ_read}, .n = 1, .opnds = {pl_opnd_imm(0)}});
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_bulk_wait,
+                                            .attrs = {PL_SA_READ_read},
+                                            .n = 1,
+                                            .opnds = {pl_opnd_imm(0)}});
     set_guard(l, (pl_reg){0});
     l->has_pending_out = false;
 }

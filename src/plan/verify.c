@@ -35,7 +35,8 @@ static void check_reg(struct verify *v, pl_reg r, enum pl_rclass class, bool is_
         fault(v, "register read before it is written");
 }
 
-static void check_value(struct verify *v, const struct pl_opnd *o, enum pl_rclass class, bool is_dest)
+static void check_value(struct verify *v, const struct pl_opnd *o, enum pl_rclass class,
+                        bool is_dest)
 {
     if (o->kind == PL_OPND_REG)
         check_reg(v, o->u.reg, class, is_dest);
@@ -45,7 +46,8 @@ static void check_value(struct verify *v, const struct pl_opnd *o, enum pl_rclas
         fault(v, "only predicates are negated");
 }
 
-static void check_list(struct verify *v, const struct pl_opnd *o, enum pl_rclass class, bool is_dest)
+static void check_list(struct verify *v, const struct pl_opnd *o, enum pl_rclass class,
+                       bool is_dest)
 {
     if (o->kind != PL_OPND_LIST || o->u.index + o->n > v->steps->pool.n || o->n == 0 || o->n > 8) {
         fault(v, "not a list");
@@ -69,13 +71,15 @@ static void check_addr(struct verify *v, const struct pl_opnd *o, bool is_global
         fault(v, "offset of an address beyond 32 bits");
 }
 
-static void check_index(struct verify *v, const struct pl_opnd *o, enum pl_opnd_kind kind, uint32_t n)
+static void check_index(struct verify *v, const struct pl_opnd *o, enum pl_opnd_kind kind,
+                        uint32_t n)
 {
     if (o->kind != kind || o->u.index >= n)
         fault(v, "index out of range or of another kind");
 }
 
-static void check_opnd(struct verify *v, const struct pl_step *s, char letter, const struct pl_opnd *o)
+static void check_opnd(struct verify *v, const struct pl_step *s, char letter,
+                       const struct pl_opnd *o)
 {
     const enum pl_rclass class = (enum pl_rclass)pl_stypes[s->type].class;
     const enum pl_rclass from = (enum pl_rclass)pl_stypes[s->from].class;
@@ -152,7 +156,8 @@ static bool areas_are_disjoint(const struct pl_plan *p)
         if (a->align_bytes == 0 || a->offset_bytes % a->align_bytes != 0 ||
             a->offset_bytes + a->n_bytes > p->launch.smem_bytes)
             return false;
-        if (i != 0 && p->areas.data[i - 1].offset_bytes + p->areas.data[i - 1].n_bytes > a->offset_bytes)
+        if (i != 0 &&
+            p->areas.data[i - 1].offset_bytes + p->areas.data[i - 1].n_bytes > a->offset_bytes)
             return false;
     }
     return true;
@@ -178,7 +183,8 @@ bool pl_plan_verify(const struct pl_plan *plan, struct pl_buf *faults)
     struct verify v = {.plan = plan, .steps = &plan->steps, .out = faults, .ok = true};
     bool has_memory = (v.is_placed = pl_arena_alloc(&scratch, plan->steps.n_labels + 1)) != NULL;
     for (int c = 0; c < PL_RC_COUNT; c++)
-        has_memory &= (v.is_written[c] = pl_arena_alloc(&scratch, plan->steps.n_regs[c] + 1)) != NULL;
+        has_memory &=
+            (v.is_written[c] = pl_arena_alloc(&scratch, plan->steps.n_regs[c] + 1)) != NULL;
     if (has_memory) {
         for (v.at = 0; v.at < plan->steps.list.n; v.at++)
             check_step(&v, &plan->steps.list.data[v.at]);

@@ -1,0 +1,469 @@
+/* The pass over the ops: control flow here, everything else in the functions of the table. */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+#include <string.h>
+
+#define PL_DIAG_ROWS "src/plan/plan_diag.def"
+#define PL_DIAG_MODE_DEFINE
+#include "base/diag_rows.h"
+
+struct pl_where pl_lower_where(const struct pl_op *op)
+{
+    return (struct pl_where){.file = op->loc.file, .line = op->loc.line};
+}
+
+void pl_lower_note(struct pl_lower *l, const struct pl_op *op, const char *text)
+{
+    struct pl_plan_note *n = pl_vec_push(l->arena, &l->plan->notes);
+    if (n != NULL)
+        *n = (struct pl_plan_note){op->loc.file != NULL ? op->loc.file : "", op->loc.line, text};
+}
+
+void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op)
+{
+    pl_d_op_not_lowered(l->diags, pl_lower_where(op), pl_op_infos[op->code].name);
+    if (l->status == PL_OK)
+        l->status = PL_E_UNSUPPORTED;
+}
+
+void pl_refuse_copy(struct pl_lower *l, const struct pl_op *op)
+{
+    pl_d_copy_not_lowered(l->diags, pl_lower_where(op));
+    if (l->status == PL_OK)
+        l->status = PL_E_UNSUPPORTED;
+}
+
+static void lower_block(struct pl_lower *l, uint32_t block);
+
+/* ---- regions ---- */
+
+static pl_reg condition(struct pl_lower *l, uint32_t val)
+{
+    return pl_build_in_reg(&l->b, PL_ST_pred, pl_lower_scalar(l, val));
+}
+
+/* A region's ops in a scope of their own. */
+static void lower_scoped(struct pl_lower *l, uint32_t block)
+{
+    uint32_t mark = pl_build_open(&l->b);
+    lower_block(l, block);
+    pl_build_close(&l->b, mark);
+}
+
+static void lower_loop_body(struct pl_lower *l, uint32_t block, uint32_t end_label)
+{
+    PL_ASSERT(l->n_loops < (int)PL_COUNT(l->break_labels));
+    l->break_labels[l->n_loops++] = end_label;
+    l->loop_depth++;
+    lower_block(l, block);
+    l->loop_depth--;
+    l->n_loops--;
+}
+
+static void put3(struct pl_lower *l, enum pl_step_op op, enum pl_stype t, pl_reg to,
+                 struct pl_opnd x, struct pl_opnd y)
+{
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = (uint8_t)op,
+                                            .type = (uint8_t)t,
+                                            .n = 3,
+                                            .opnds = {pl_opnd_reg(to), x, y}});
+}
+
+/*
+ * for: the test stands at the end, and asks whether more than one step is left, as an unsigned difference, so that an
+ * induction variable near the end of its type does not wrap. The variable is constant in a round, so it may be shared there.
+ */
+static void lower_for(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const uint32_t body = op->regions[0];
+    const uint32_t iv_op = l->fn->blocks.data[body].first;
+    const enum pl_stype t = pl_lower_int_type(l, op->args[0]);
+    const bool is_wide = pl_stypes[t].bits == 64;
+    const enum pl_stype bits = is_wide ? PL_ST_b64 : PL_ST_b32;
+    struct pl_opnd lo = pl_lower_scalar(l, op->args[0]), hi = pl_lower_scalar(l, op->args[1]),
+                   step = pl_lower_scalar(l, op->args[2]);
+    const uint32_t again = pl_build_label(&l->b), end = pl_build_label(&l->b);
+    if (pl_opnd_is_imm(lo) && pl_opnd_is_imm(hi)) {
+        if (lo.imm >= hi.imm)
+            return;
+    } else {
+        struct pl_opnd x = pl_opnd_reg(pl_build_in_reg(&l->b, t, lo));
+        pl_build_jump(&l->b, end, pl_build_compare(&l->b, PL_SA_CMP_ge, t, x, hi), false);
+    }
+    struct pl_hazard *before = pl_hazard_save(l);
+    pl_hazard_loop(l, id);
+    pl_reg iv = pl_build_reg(&l->b, is_wide ? PL_RC_B64 : PL_RC_B32);
+    pl_build_mov(&l->b, bits, iv, lo);
+    pl_build_put_label(&l->b, again);
+    uint32_t mark = pl_build_open(&l->b);
+    l->vals[iv_op] = pl_lval_scalar(l->fn->ops.data[iv_op].dtype, pl_opnd_reg(iv));
+    lower_loop_body(l, body, end);
+    struct pl_opnd left = pl_opnd_reg(pl_build_op2(
+        &l->b, PL_STEP_sub, t, pl_opnd_reg(pl_build_in_reg(&l->b, t, hi)), pl_opnd_reg(iv)));
+    pl_reg more =
+        pl_build_compare(&l->b, PL_SA_CMP_gt, is_wide ? PL_ST_u64 : PL_ST_u32, left, step);
+    put3(l, PL_STEP_add, t, iv, pl_opnd_reg(iv), step);
+    pl_build_close(&l->b, mark);
+    pl_build_jump(&l->b, again, more, false);
+    pl_build_put_label(&l->b, end);
+    pl_hazard_merge(l, before);
+}
+
+static void lower_loop(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const uint32_t again = pl_build_label(&l->b), end = pl_build_label(&l->b);
+    struct pl_hazard *before = pl_hazard_save(l);
+    pl_hazard_loop(l, id);
+    pl_build_put_label(&l->b, again);
+    uint32_t mark = pl_build_open(&l->b);
+    lower_loop_body(l, op->regions[0], end);
+    pl_build_close(&l->b, mark);
+    pl_build_jump(&l->b, again, (pl_reg){0}, false);
+    pl_build_put_label(&l->b, end);
+    pl_hazard_merge(l, before);
+}
+
+static void lower_break_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    struct pl_opnd c = pl_lower_scalar(l, op->args[0]);
+    const uint32_t end = l->break_labels[l->n_loops - 1];
+    if (pl_opnd_is_imm(c)) {
+        if ((c.imm != 0) != op->is_flag)
+            pl_build_jump(&l->b, end, (pl_reg){0}, false);
+        return;
+    }
+    pl_build_jump(&l->b, end, condition(l, op->args[0]), op->is_flag);
+}
+
+static void lower_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    struct pl_opnd c = pl_lower_scalar(l, op->args[0]);
+    if (pl_opnd_is_imm(c)) {
+        const uint32_t taken = op->regions[c.imm != 0 ? 0 : 1];
+        if (taken != 0)
+            lower_scoped(l, taken);
+        return;
+    }
+    const bool has_else = op->regions[1] != 0;
+    const uint32_t other = pl_build_label(&l->b), end = has_else ? pl_build_label(&l->b) : other;
+    struct pl_hazard *before = pl_hazard_save(l);
+    pl_build_jump(&l->b, other, condition(l, op->args[0]), true);
+    lower_scoped(l, op->regions[0]);
+    if (has_else) {
+        struct pl_hazard *then = pl_hazard_save(l);
+        pl_build_jump(&l->b, end, (pl_reg){0}, false);
+        pl_build_put_label(&l->b, other);
+        pl_hazard_restore(l, before);
+        lower_scoped(l, op->regions[1]);
+        before = then;
+    }
+    pl_build_put_label(&l->b, end);
+    pl_hazard_merge(l, before);
+}
+
+/* The threads of the role, everybody else goes on. A role drains what it sent out: its leader is no other unit's. */
+static void lower_role(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    const uint32_t end = pl_build_label(&l->b);
+    struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x));
+    const bool is_warp = op->axis >= 0;
+    struct pl_opnd mine = pl_ix_shr(&l->b, PL_ST_u32, tid, is_warp ? 5 : 7);
+    const int32_t wanted = is_warp ? op->n * 4 + op->axis : op->n;
+    const uint32_t threads = l->unit_threads;
+    const bool had_pending = l->has_pending_out;
+    struct pl_hazard *before = pl_hazard_save(l);
+    pl_build_jump(&l->b, end,
+                  pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, mine, pl_opnd_imm(wanted)),
+                  false);
+    l->role_warpgroup = op->n;
+    l->role_warp = op->axis;
+    l->unit_threads = is_warp ? 32 : 128;
+    l->has_pending_out = false;
+    lower_scoped(l, op->regions[0]);
+    pl_drain_out(l);
+    l->role_warpgroup = l->role_warp = -1;
+    l->unit_threads = threads;
+    l->has_pending_out = had_pending;
+    pl_build_put_label(&l->b, end);
+    pl_hazard_merge(l, before);
+}
+
+static void lower_scope(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    lower_block(l, op->regions[0]);
+}
+
+static void lower_nothing(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)l;
+    (void)id;
+    (void)op;
+}
+
+/* ---- variables ---- */
+
+void pl_lower_array(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    const uint32_t array = pl_ir_ref(l->fn, op->refs[0])->array;
+    const struct pl_array *a = &l->fn->arrays.data[array];
+    if (a->space != PL_SPACE_REGS)
+        return;
+    struct pl_lval init = pl_lval_scalar(a->dtype, pl_const_of(a->dtype, 0, 0.0));
+    if (op->n_args != 0 && op->args[0] != 0)
+        init = pl_lval_of(l, op->args[0]);
+    struct pl_lval v = a->shape.rank == 0 ? pl_lval_scalar(a->dtype, pl_opnd_imm(0))
+                                          : pl_lval_make(l, a->dtype, l->var_lays[array]);
+    const enum pl_stype bits = pl_stype_bits(v.rep);
+    const enum pl_rclass class = (enum pl_rclass)pl_stypes[bits].class;
+    if (a->shape.rank == 0) {
+        pl_reg r = pl_build_mutable(&l->b, class);
+        pl_build_mov(&l->b, bits, r, init.one);
+        v.one = pl_opnd_reg(r);
+    }
+    for (uint32_t i = 0; i < v.n_regs; i++) {
+        pl_reg r = pl_build_mutable(&l->b, class);
+        pl_build_mov(&l->b, bits, r, pl_lval_unit(l, &init, v.rep, i));
+        v.regs[i] = pl_opnd_reg(r);
+    }
+    l->vars[array] = v;
+}
+
+/* ---- the table ---- */
+
+static pl_lower_function *const functions[PL_OP_COUNT] = {
+    [PL_OP_CONST] = pl_lower_const,
+    [PL_OP_IV] = lower_nothing,
+    [PL_OP_SCALAR] = pl_lower_scalar_arg,
+    [PL_OP_DIM] = pl_lower_dim,
+    [PL_OP_PROGRAM_ID] = pl_lower_program_id,
+    [PL_OP_NUM_PROGRAMS] = pl_lower_num_programs,
+    [PL_OP_CLUSTER_RANK] = pl_lower_cluster_rank,
+    [PL_OP_WARPGROUP_ID] = pl_lower_warpgroup_id,
+    [PL_OP_ASSUME_MULTIPLE] = pl_lower_assume_multiple,
+    [PL_OP_ARRAY] = pl_lower_array,
+    [PL_OP_VIEW] = lower_nothing,
+    [PL_OP_BARRIERS] = lower_nothing,
+    [PL_OP_BAR_AT] = lower_nothing,
+    [PL_OP_PIPE] = lower_nothing,
+    [PL_OP_UNARY] = pl_lower_unary,
+    [PL_OP_BINARY] = pl_lower_binary,
+    [PL_OP_FMA] = pl_lower_fma,
+    [PL_OP_CAST] = pl_lower_cast,
+    [PL_OP_BITCAST] = pl_lower_bitcast,
+    [PL_OP_SELECT] = pl_lower_select,
+    [PL_OP_IOTA] = pl_lower_iota,
+    [PL_OP_BROADCAST] = pl_lower_broadcast,
+    [PL_OP_REDUCE] = pl_lower_reduce,
+    [PL_OP_LAYOUT_CAST] = pl_lower_layout_cast,
+    [PL_OP_EXTRACT] = pl_lower_extract,
+    [PL_OP_LOAD] = pl_lower_load,
+    [PL_OP_STORE] = pl_lower_store,
+    [PL_OP_SWAP] = pl_lower_swap,
+    [PL_OP_COPY_IN] = pl_lower_copy_in,
+    [PL_OP_COPY_OUT] = pl_lower_copy_out,
+    [PL_OP_WAIT_OUT] = pl_lower_wait_out,
+    [PL_OP_COMMIT_SMEM] = pl_lower_commit_smem,
+    [PL_OP_BARRIER_ARRIVE] = pl_lower_barrier_arrive,
+    [PL_OP_BARRIER_WAIT] = pl_lower_barrier_wait,
+    [PL_OP_BAR_SYNC] = pl_lower_bar_sync,
+    [PL_OP_CLUSTER_SYNC] = pl_lower_cluster_sync,
+    [PL_OP_FENCE] = pl_lower_fence,
+    [PL_OP_FOR] = lower_for,
+    [PL_OP_LOOP] = lower_loop,
+    [PL_OP_BREAK_IF] = lower_break_if,
+    [PL_OP_IF] = lower_if,
+    [PL_OP_ROLE] = lower_role,
+    [PL_OP_PRODUCE] = lower_scope,
+    [PL_OP_CONSUME] = lower_scope,
+};
+
+bool pl_plan_lowers(enum pl_opcode code) { return functions[code] != NULL; }
+
+/* Outside roles an op that is the same for all warpgroups is executed by the whole CTA as one unit. */
+static bool is_issued_once(const struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const bool is_issue = op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT ||
+                          op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_WAIT_OUT;
+    return is_issue && l->role_warpgroup < 0 && l->n_threads > 128 &&
+           pl_ir_issue_level(l->fn, id) <= PL_LEVEL_CTA;
+}
+
+static void lower_block(struct pl_lower *l, uint32_t block)
+{
+    for (PL_IR_FOREACH(l->fn, block, id)) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        if (pl_arena_is_exhausted(l->arena))
+            return;
+        if (functions[op->code] == NULL) {
+            pl_lower_refuse(l, op);
+            continue;
+        }
+        const uint32_t threads = l->unit_threads;
+        if (is_issued_once(l, id, op))
+            l->unit_threads = l->n_threads;
+        functions[op->code](l, id, op);
+        l->unit_threads = threads;
+    }
+}
+
+/* ---- parameters in their final order ---- */
+
+static int compare_params(const struct pl_plan_param *x, const struct pl_plan_param *y)
+{
+    if (x->n_bytes != y->n_bytes)
+        return x->n_bytes > y->n_bytes ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->arg != y->arg)
+        return x->arg < y->arg ? -1 : 1;
+    return x->axis != y->axis ? (x->axis < y->axis ? -1 : 1) : (int)x->map - (int)y->map;
+}
+
+/* Insertion sort: there are few. order[new] = old. */
+static void sort_params(struct pl_lower *l)
+{
+    struct pl_plan *p = l->plan;
+    const uint32_t n = p->params.n;
+    struct pl_plan_param *sorted = pl_arena_array(l->arena, n, sizeof *sorted);
+    uint32_t *new_of = pl_arena_array(l->arena, n, sizeof *new_of);
+    if (sorted == NULL || new_of == NULL)
+        return;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rank = 0;
+        for (uint32_t j = 0; j < n; j++)
+            rank += compare_params(&p->params.data[j], &p->params.data[i]) < 0;
+        new_of[i] = rank;
+        sorted[rank] = p->params.data[i];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        p->params.data[i] = sorted[i];
+        p->params.data[i].offset_bytes = at;
+        at += sorted[i].n_bytes;
+    }
+    p->launch.params_bytes = at;
+    for (uint32_t i = 0; i < p->steps.pool.n; i++)
+        if (p->steps.pool.data[i].kind == PL_OPND_PARAM)
+            p->steps.pool.data[i].u.index = new_of[p->steps.pool.data[i].u.index];
+}
+
+/* ---- the whole ---- */
+
+static bool allocate(struct pl_lower *l)
+{
+    const struct pl_fn *fn = l->fn;
+    l->vals = pl_arena_array(l->arena, fn->ops.n, sizeof *l->vals);
+    l->lays = pl_arena_array(l->arena, fn->ops.n, sizeof *l->lays);
+    l->is_copied = pl_arena_array(l->arena, fn->ops.n, sizeof *l->is_copied);
+    l->vars = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->vars);
+    l->var_lays = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->var_lays);
+    l->places = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->places);
+    l->hazards = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->hazards);
+    l->bar_offsets = pl_arena_array(l->arena, fn->groups.n, sizeof *l->bar_offsets);
+    l->phases = pl_arena_array(l->arena, fn->groups.n, sizeof *l->phases);
+    return !pl_arena_is_exhausted(l->arena);
+}
+
+/* The scratch area, whose size follows from the ops and their layouts; then the total. */
+static void size_scratch(struct pl_lower *l)
+{
+    uint64_t need = 0;
+    for (uint32_t id = 1; id < l->fn->ops.n; id++) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        const uint32_t bytes = pl_scratch_need(l, id);
+        need = bytes > need ? bytes : need;
+        if (op->code == PL_OP_REDUCE && op->scope >= PL_SCOPE_CTA)
+            l->cta_scratch_bytes = l->n_threads / 32 * 8;
+        if (op->code == PL_OP_REDUCE && op->scope >= PL_SCOPE_CLUSTER)
+            l->cluster_scratch_bytes = (l->n_ctas * 8 + 15) / 16 * 16;
+    }
+    l->scratch_bytes = (uint32_t)(need + 15) / 16 * 16;
+    const uint64_t n = (uint64_t)l->scratch_bytes * (l->n_threads / 128) + l->cta_scratch_bytes +
+                       l->cluster_scratch_bytes;
+    uint64_t end = l->scratch_offset + n;
+    if (n != 0) {
+        struct pl_plan_area *a = pl_vec_push(l->arena, &l->plan->areas);
+        if (a != NULL)
+            *a = (struct pl_plan_area){"scratch", l->scratch_offset, (uint32_t)n, 16};
+    } else {
+        const uint32_t last = l->plan->areas.n;
+        end = last == 0 ? 0
+                        : l->plan->areas.data[last - 1].offset_bytes +
+                              l->plan->areas.data[last - 1].n_bytes;
+    }
+    const uint64_t limit = (uint64_t)l->fn->request.target->smem_bytes;
+    if (end > limit) {
+        const struct pl_where where = {
+            .has_values = true, .seen = (int64_t)end, .wanted = (int64_t)limit};
+        pl_d_smem_over_limit(l->diags, where, end, limit);
+        l->status = PL_E_INVALID;
+    }
+    l->plan->launch.smem_bytes = (uint32_t)end;
+}
+
+static void set_launch(struct pl_lower *l)
+{
+    struct pl_plan_launch *launch = &l->plan->launch;
+    launch->n_threads = l->n_threads;
+    for (int i = 0; i < 3; i++)
+        launch->cluster[i] = (uint32_t)l->fn->cluster[i];
+    for (uint32_t i = 0; i < l->plan->params.n; i++)
+        launch->can_fold_grid |= l->plan->params.data[i].kind == PL_PLAN_GRID;
+}
+
+static void start(struct pl_lower *l)
+{
+    const struct pl_fn *fn = l->fn;
+    l->plan->kernel = fn->request.kernel != NULL && fn->request.kernel->name != NULL
+                          ? fn->request.kernel->name
+                          : "kernel";
+    l->plan->sm = (uint16_t)fn->request.target->arch;
+    l->has_tma = (fn->request.target->features & PL_F_TMA) != 0;
+    l->has_cluster = (fn->request.target->features & PL_F_CLUSTER) != 0;
+    l->n_threads = 128 * (uint32_t)fn->n_warpgroups;
+    l->n_ctas = (uint32_t)(fn->cluster[0] * fn->cluster[1] * fn->cluster[2]);
+    l->role_warpgroup = l->role_warp = -1;
+    l->unit_threads = 128;
+}
+
+pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl_diags *diags,
+                       struct pl_plan *out)
+{
+    struct pl_lower *l = PL_NEW(arena, struct pl_lower);
+    memset(out, 0, sizeof *out);
+    out->kernel = "";
+    if (l == NULL)
+        return PL_E_NOMEM;
+    *l = (struct pl_lower){.fn = fn, .arena = arena, .diags = diags, .plan = out};
+    pl_build_init(&l->b, arena, &out->steps);
+    start(l);
+    if (!allocate(l))
+        return PL_E_NOMEM;
+    if (!pl_smem_map(l)) {
+        pl_d_smem_over_limit(diags, (struct pl_where){0}, UINT32_MAX,
+                             (uint64_t)fn->request.target->smem_bytes);
+        return PL_E_INVALID;
+    }
+    pl_layout_walk(l);
+    if (pl_arena_is_exhausted(arena))
+        return PL_E_NOMEM;
+    size_scratch(l);
+    if (l->status != PL_OK)
+        return l->status;
+    pl_lower_prologue(l);
+    lower_block(l, 1);
+    pl_lower_epilogue(l);
+    pl_build_finish(&l->b);
+    if (pl_arena_is_exhausted(arena))
+        return PL_E_NOMEM;
+    sort_params(l);
+    set_launch(l);
+    return pl_arena_is_exhausted(arena) ? PL_E_NOMEM : l->status;
+}
