@@ -507,8 +507,6 @@ static void put_rows(const struct copy *c)
     struct pl_coord at[PL_MAX_RANK];
     for (int i = 0; i < PL_MAX_RANK; i++)
         at[i] = (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1};
-    static const uint8_t reds[PL_OP2_COUNT] = {
-        [PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max};
     for (int64_t n = 0; n < n_view_rows(c); n++) {
         int64_t rest = n;
         for (int i = rank - 2; i >= 0; i--) {
@@ -524,10 +522,13 @@ static void put_rows(const struct copy *c)
                 .op = PL_STEP_bulk_in,
                 .n = 4,
                 .opnds = {shared, global, pl_opnd_imm(row_bytes), pl_bar_addr(l, c->op->bar)}};
-        } else if (c->op->sub != PL_OP2_NONE) {
-            d.op = PL_STEP_bulk_reduce;
+        } else if (c->op->sub == PL_ADD) {
+            d.op = PL_STEP_bulk_add;
             d.type = (uint8_t)bulk_reduce_type(c->ga->dtype);
-            d.attrs[0] = reds[c->op->sub];
+        } else if (c->op->sub != PL_OP2_NONE) {
+            d.op = PL_STEP_bulk_minmax;
+            d.type = (uint8_t)bulk_reduce_type(c->ga->dtype);
+            d.attrs[0] = c->op->sub == PL_MIN ? PL_SA_RED_min : PL_SA_RED_max;
         }
         set_guard(l, guard);
         pl_build_step(&l->b, &d);

@@ -1,0 +1,493 @@
+#include "jit/emit.h"
+
+#include "base/debug.h"
+#include "jit/ptx/print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PL_DIAG_ROWS "jit/jit.def"
+#define PL_DIAG_MODE_DECLARE
+#include "base/diag_rows.h"
+#define PL_DIAG_ROWS "jit/jit.def"
+#define PL_DIAG_MODE_DEFINE
+#include "base/diag_rows.h"
+
+/* ---- the table (emit.def) ---- */
+
+enum { MAX_FIXED = 3, MAX_POOL = 32 };
+enum slot { SLOT_TYPE = PL_PTX_TYPE_COUNT, SLOT_FROM };
+
+struct row {
+    uint16_t form;
+    uint8_t step;
+    uint32_t types, from; /* sets of enum pl_stype; bit 0: none */
+    uint8_t slots[2];     /* enum slot or enum pl_ptx_type; 0 ends */
+    const char *operands;
+    bool passes;
+    uint16_t fixed[MAX_FIXED]; /* enum pl_ptx_mod */
+};
+
+enum type_set {
+    S_NONE = 1,
+#define STYPE(id, class, bits, kind) S_##id = 1 << PL_ST_##id,
+#include "src/plan/stype.def"
+#undef STYPE
+    S_INTS = S_u16 | S_u32 | S_u64 | S_s16 | S_s32 | S_s64,
+    S_BITS = S_b16 | S_b32 | S_b64,
+    S_MEMORY = S_b16 | S_b32 | S_b64 | S_u8,
+    S_HALF_REGS = S_b16 | S_u16 | S_s16 | S_f16 | S_bf16
+};
+
+static const struct row rows[] = {
+#define PL_PTX_TYPE_TYPE SLOT_TYPE
+#define PL_PTX_TYPE_FROM SLOT_FROM
+#define T0                                                                                         \
+    {                                                                                              \
+        0                                                                                          \
+    }
+#define T1_(x)                                                                                     \
+    {                                                                                              \
+        PL_PTX_TYPE_##x                                                                            \
+    }
+#define T2_(x, y)                                                                                  \
+    {                                                                                              \
+        PL_PTX_TYPE_##x, PL_PTX_TYPE_##y                                                           \
+    }
+#define PICK_(x, y, f, ...) f
+#define T(...)              PICK_(__VA_ARGS__, T2_, T1_, 0)(__VA_ARGS__)
+#define PASS                true
+#define DROP                false
+#define F0                                                                                         \
+    {                                                                                              \
+        0                                                                                          \
+    }
+#define F1(x)                                                                                      \
+    {                                                                                              \
+        PL_PTX_MOD_##x                                                                             \
+    }
+#define F2(x, y)                                                                                   \
+    {                                                                                              \
+        PL_PTX_MOD_##x, PL_PTX_MOD_##y                                                             \
+    }
+#define F3(x, y, z)                                                                                \
+    {                                                                                              \
+        PL_PTX_MOD_##x, PL_PTX_MOD_##y, PL_PTX_MOD_##z                                             \
+    }
+#define ETYPE(st, pt)
+#define EATTR(sa, pm)
+#define ESREG(sr, pr, dim)
+#define EMIT(step, types, from, form, slots, operands, passes, fixed)                              \
+    {PL_PTX_##form, PL_STEP_##step, types, from, slots, operands, passes, fixed},
+#include "jit/emit.def"
+#undef EMIT
+#undef ETYPE
+#undef EATTR
+#undef ESREG
+#undef PL_PTX_TYPE_TYPE
+#undef PL_PTX_TYPE_FROM
+#undef T0
+#undef T1_
+#undef T2_
+#undef PICK_
+#undef T
+#undef PASS
+#undef DROP
+#undef F0
+#undef F1
+#undef F2
+#undef F3
+};
+
+static const uint8_t ptx_types[PL_ST_COUNT] = {
+#define ETYPE(st, pt) [PL_ST_##st] = PL_PTX_TYPE_##pt,
+#define EATTR(sa, pm)
+#define ESREG(sr, pr, dim)
+#define EMIT(...)
+#include "jit/emit.def"
+#undef ETYPE
+#undef EATTR
+#undef ESREG
+#undef EMIT
+};
+
+static const uint16_t ptx_mods[PL_SA_COUNT] = {
+#define ETYPE(st, pt)
+#define EATTR(sa, pm) [PL_SA_##sa] = PL_PTX_MOD_##pm,
+#define ESREG(sr, pr, dim)
+#define EMIT(...)
+#include "jit/emit.def"
+#undef ETYPE
+#undef EATTR
+#undef ESREG
+#undef EMIT
+};
+
+static const struct {
+    uint16_t sreg;
+    uint8_t dim;
+} ptx_sregs[PL_SR_COUNT] = {
+#define ETYPE(st, pt)
+#define EATTR(sa, pm)
+#define ESREG(sr, pr, dim) [PL_SR_##sr] = {PL_PTX_SREG_##pr, dim},
+#define EMIT(...)
+#include "jit/emit.def"
+#undef ETYPE
+#undef EATTR
+#undef ESREG
+#undef EMIT
+};
+
+/* ---- one step ---- */
+
+struct emitter {
+    const struct pl_plan *plan;
+    const struct pl_steps *steps;
+    struct pl_ptx_printer printer;
+    uint8_t first_row[PL_STEP_COUNT]; /* + 1 */
+    struct pl_ptx_gate gate;
+    bool has_gate;          /* some target takes all so far */
+    struct pl_ptx_ins last; /* whose gate was joined last */
+    /* of the instruction at hand */
+    struct pl_ptx_operand pool[MAX_POOL];
+    uint32_t n_pool;
+};
+
+static const struct row *find_row(const struct emitter *e, const struct pl_step *s)
+{
+    const uint32_t type = (uint32_t)1 << s->type, from = (uint32_t)1 << s->from;
+    for (size_t i = e->first_row[s->op] - 1u; i < PL_COUNT(rows) && rows[i].step == s->op; i++)
+        if ((rows[i].types & type) != 0 && (rows[i].from & from) != 0)
+            return &rows[i];
+    return NULL;
+}
+
+static enum pl_ptx_type reg_type(enum pl_rclass class)
+{
+    static const uint8_t types[PL_RC_COUNT] = {PL_PTX_TYPE_PRED, PL_PTX_TYPE_B16, PL_PTX_TYPE_B32,
+                                               PL_PTX_TYPE_B64};
+    return (enum pl_ptx_type)types[class];
+}
+
+static struct pl_ptx_operand reg_operand(pl_reg r)
+{
+    return pl_ptx_reg(reg_type(pl_reg_class(r)), pl_reg_index(r));
+}
+
+/* A constant of a step type: floats in their exact hexadecimal form. */
+static struct pl_ptx_operand constant(uint8_t type, char letter, int64_t v)
+{
+    if (letter == 'R' || letter == 'I')
+        return pl_ptx_imm((int64_t)(uint32_t)v);
+    if (type == PL_ST_f32 || type == PL_ST_tf32)
+        return pl_ptx_f32((uint32_t)v);
+    if (type == PL_ST_f64)
+        return pl_ptx_f64((uint64_t)v);
+    if (pl_stypes[type].kind != PL_ST_KIND_SINT && pl_stypes[type].bits <= 32 &&
+        pl_stypes[type].bits > 1)
+        v = (int64_t)((uint64_t)v & (((uint64_t)1 << pl_stypes[type].bits) - 1));
+    return pl_ptx_imm(v);
+}
+
+static uint32_t smem_var(const struct emitter *e) { return e->plan->params.n; }
+
+static struct pl_ptx_operand address(const struct emitter *e, const struct pl_opnd *o)
+{
+    if (o->u.reg.id == 0)
+        return pl_ptx_addr_var(smem_var(e), o->imm);
+    return pl_ptx_addr_reg(reg_type(pl_reg_class(o->u.reg)), pl_reg_index(o->u.reg), o->imm);
+}
+
+static uint8_t opnd_type(const struct pl_step *s, char letter)
+{
+    return letter == 'f' || letter == 'v' || letter == 'w' ? s->from : s->type;
+}
+
+static struct pl_ptx_operand simple(const struct emitter *e, const struct pl_step *s, char letter,
+                                    const struct pl_opnd *o)
+{
+    switch ((enum pl_opnd_kind)o->kind) {
+    case PL_OPND_REG: {
+        struct pl_ptx_operand r = reg_operand(o->u.reg);
+        return o->is_negated ? pl_ptx_not(r) : r;
+    }
+    case PL_OPND_IMM: return constant(opnd_type(s, letter), letter, o->imm);
+    case PL_OPND_ADDR: return address(e, o);
+    case PL_OPND_LABEL: return pl_ptx_label(o->u.index);
+    case PL_OPND_PARAM:
+        return s->op == PL_STEP_param ? pl_ptx_addr_var(o->u.index, 0) : pl_ptx_var(o->u.index, 0);
+    case PL_OPND_SREG:
+        return pl_ptx_special((enum pl_ptx_sreg)ptx_sregs[o->u.index].sreg,
+                              ptx_sregs[o->u.index].dim);
+    case PL_OPND_NONE:
+    case PL_OPND_LIST:
+    case PL_OPND_TEXT: break;
+    }
+    return pl_ptx_sink();
+}
+
+/* The elements of a list, appended to the pool; a list of one that need not be a vector is its element. */
+static struct pl_ptx_operand list(struct emitter *e, const struct pl_step *s, char letter,
+                                  const struct pl_opnd *o, bool is_vector)
+{
+    const struct pl_opnd *elems = &e->steps->pool.data[o->u.index];
+    if (o->n == 1 && !is_vector)
+        return simple(e, s, letter, elems);
+    const uint32_t first = e->n_pool;
+    for (uint32_t i = 0; i < o->n && e->n_pool < MAX_POOL; i++)
+        e->pool[e->n_pool++] = simple(e, s, letter, &elems[i]);
+    return pl_ptx_vector(first, o->n);
+}
+
+static const struct pl_opnd *step_opnd(const struct emitter *e, const struct pl_step *s, uint32_t i)
+{
+    return &e->steps->pool.data[s->opnds + i];
+}
+
+static struct pl_ptx_operand operand(struct emitter *e, const struct pl_step *s, uint32_t i)
+{
+    const struct pl_opnd *o = step_opnd(e, s, i);
+    const char letter = pl_step_infos[s->op].operands[i];
+    if (o->kind == PL_OPND_LIST)
+        return list(e, s, letter, o, letter != 'W' && letter != 'V');
+    return simple(e, s, letter, o);
+}
+
+static struct pl_ptx_operand tensor(struct emitter *e, const struct pl_step *s, uint32_t map,
+                                    uint32_t coords)
+{
+    const uint32_t first = e->n_pool;
+    const pl_reg r = step_opnd(e, s, map)->u.reg;
+    e->n_pool += 2;
+    e->pool[first] = pl_ptx_addr_reg(PL_PTX_TYPE_B64, pl_reg_index(r), 0);
+    e->pool[first + 1] = list(e, s, 'C', step_opnd(e, s, coords), true);
+    return pl_ptx_tensor(first);
+}
+
+/* The instruction's operands, by the row's text, at the start of the pool; lists behind them. */
+static unsigned place_operands(struct emitter *e, const struct pl_step *s, const struct row *row)
+{
+    unsigned n = 0;
+    e->n_pool = 8;
+    if (row->operands[0] == '\0') {
+        for (; n < s->n_opnds; n++)
+            e->pool[n] = operand(e, s, n);
+        return n;
+    }
+    for (const char *c = row->operands; *c != '\0'; c++) {
+        switch (*c) {
+        case '_': e->pool[n++] = pl_ptx_sink(); break;
+        case 'A':
+            c++;
+            e->pool[n++] = pl_ptx_addr_reg(
+                PL_PTX_TYPE_B64, pl_reg_index(step_opnd(e, s, (uint32_t)(*c - '0'))->u.reg), 0);
+            break;
+        case 'V':
+            c++;
+            e->pool[n++] = pl_ptx_var(smem_var(e), step_opnd(e, s, (uint32_t)(*c - '0'))->imm);
+            break;
+        case 'P': {
+            const uint32_t first = e->n_pool;
+            c++;
+            e->pool[e->n_pool++] = pl_ptx_sink();
+            e->pool[e->n_pool++] = operand(e, s, (uint32_t)(*c - '0'));
+            e->pool[n++] = pl_ptx_pair(first);
+            break;
+        }
+        case 'T':
+            e->pool[n++] = tensor(e, s, (uint32_t)(c[1] - '0'), (uint32_t)(c[2] - '0'));
+            c += 2;
+            break;
+        default: e->pool[n++] = operand(e, s, (uint32_t)(*c - '0')); break;
+        }
+    }
+    return n;
+}
+
+static struct pl_ptx_ins make_ins(struct emitter *e, const struct pl_step *s, const struct row *row)
+{
+    const unsigned n = place_operands(e, s, row);
+    struct pl_ptx_ins ins = pl_ptx_ins_make((enum pl_ptx_form)row->form, n);
+    for (unsigned i = 0; i < PL_COUNT(row->slots) && row->slots[i] != 0; i++)
+        ins.types[i] = row->slots[i] == SLOT_TYPE   ? ptx_types[s->type]
+                       : row->slots[i] == SLOT_FROM ? ptx_types[s->from]
+                                                    : row->slots[i];
+    for (int i = 0; i < PL_STEP_MAX_ATTRS && row->passes; i++)
+        if (s->attrs[i] != PL_SA_NONE)
+            pl_ptx_ins_set(&ins, (enum pl_ptx_mod)ptx_mods[s->attrs[i]]);
+    for (int i = 0; i < MAX_FIXED && row->fixed[i] != 0; i++)
+        pl_ptx_ins_set(&ins, (enum pl_ptx_mod)row->fixed[i]);
+    if (s->op == PL_STEP_load || s->op == PL_STEP_store) {
+        const uint32_t width = step_opnd(e, s, s->op == PL_STEP_load ? 0 : 1)->n;
+        if (width > 1)
+            pl_ptx_ins_set(&ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
+    }
+    if (s->guard.id != 0)
+        pl_ptx_ins_guard(&ins, pl_reg_index(s->guard), s->guard_is_negated);
+    return ins;
+}
+
+static void join_gate(struct emitter *e, const struct pl_ptx_ins *ins)
+{
+    if (ins->form == e->last.form && memcmp(ins->mods, e->last.mods, sizeof ins->mods) == 0 &&
+        memcmp(ins->types, e->last.types, sizeof ins->types) == 0 &&
+        !pl_ptx_has_operand_gate((enum pl_ptx_form)ins->form))
+        return;
+    e->last = *ins;
+    e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(ins, e->pool));
+}
+
+static void put_step(struct emitter *e, const struct pl_step *s)
+{
+    if (s->op == PL_STEP_label) {
+        if (e->printer.buf != NULL)
+            pl_ptx_print_label(e->printer.buf, step_opnd(e, s, 0)->u.index);
+        return;
+    }
+    if (s->op == PL_STEP_text) {
+        if (e->printer.buf != NULL)
+            pl_buf_puts(e->printer.buf, e->steps->texts.data[step_opnd(e, s, 0)->u.index]);
+        return;
+    }
+    const struct row *row = find_row(e, s);
+    PL_ASSERT(row != NULL);
+    if (row == NULL)
+        return;
+    const struct pl_ptx_ins ins = make_ins(e, s, row);
+    join_gate(e, &ins);
+    if (e->printer.buf != NULL)
+        pl_ptx_print_ins(&e->printer, &ins, e->pool);
+}
+
+static void put_steps(struct emitter *e)
+{
+    for (size_t i = PL_COUNT(rows); i-- > 0;)
+        e->first_row[rows[i].step] = (uint8_t)(i + 1);
+    e->gate = (struct pl_ptx_gate){0};
+    e->has_gate = true;
+    for (uint32_t i = 0; i < e->steps->list.n; i++)
+        put_step(e, &e->steps->list.data[i]);
+}
+
+/* ---- the module ---- */
+
+static enum pl_ptx_type param_type(const struct pl_plan_param *p)
+{
+    return p->n_bytes == 4 ? PL_PTX_TYPE_U32 : p->n_bytes == 8 ? PL_PTX_TYPE_U64 : PL_PTX_TYPE_B8;
+}
+
+static const char *param_name(struct pl_arena *arena, const struct pl_plan_param *p)
+{
+    switch (p->kind) {
+    case PL_PLAN_ADDRESS: return pl_arena_printf(arena, "arg%u", p->arg);
+    case PL_PLAN_EXTENT: return pl_arena_printf(arena, "extent%u_%u", p->arg, p->axis);
+    case PL_PLAN_STRIDE: return pl_arena_printf(arena, "stride%u_%u", p->arg, p->axis);
+    case PL_PLAN_SCALAR: return pl_arena_printf(arena, "scalar%u", p->arg);
+    case PL_PLAN_TENSOR_MAP: return pl_arena_printf(arena, "map%u", p->map);
+    case PL_PLAN_GRID: return pl_arena_printf(arena, "grid%u", p->axis);
+    case PL_PLAN_WORKSPACE: return "workspace";
+    case PL_PLAN_PARAM_KIND_COUNT: break;
+    }
+    return "param";
+}
+
+static const char **make_names(const struct pl_plan *plan, struct pl_arena *arena)
+{
+    const char **names = pl_arena_array(arena, plan->params.n + 1, sizeof *names);
+    for (uint32_t i = 0; names != NULL && i < plan->params.n; i++)
+        names[i] = param_name(arena, &plan->params.data[i]);
+    if (names != NULL)
+        names[plan->params.n] = "smem";
+    return names;
+}
+
+static void put_head(const struct pl_plan *plan, const char *entry, const char *const *names,
+                     struct pl_buf *buf)
+{
+    if (plan->launch.smem_bytes != 0)
+        pl_ptx_print_var(buf, &(struct pl_ptx_var){.name = "smem",
+                                                   .space = PL_PTX_SPACE_SHARED,
+                                                   .type = PL_PTX_TYPE_B8,
+                                                   .align_bytes = 1024,
+                                                   .is_extern = true});
+    struct pl_ptx_param *params = pl_arena_array(buf->arena, plan->params.n, sizeof *params);
+    for (uint32_t i = 0; params != NULL && i < plan->params.n; i++) {
+        const struct pl_plan_param *p = &plan->params.data[i];
+        const bool is_map = p->kind == PL_PLAN_TENSOR_MAP;
+        params[i] = (struct pl_ptx_param){.name = names[i],
+                                          .type = param_type(p),
+                                          .align_bytes = is_map ? 128 : 0,
+                                          .n_elems = is_map ? 128 : 0};
+    }
+    const uint32_t *c = plan->launch.cluster;
+    const bool is_cluster = c[0] * c[1] * c[2] > 1;
+    struct pl_ptx_entry head = {.name = entry,
+                                .params = params,
+                                .n_params = params == NULL ? 0 : plan->params.n,
+                                .req_ntid = {plan->launch.n_threads, 1, 1},
+                                .max_nreg = plan->launch.max_registers,
+                                .is_explicit_cluster = is_cluster};
+    for (int i = 0; i < 3 && is_cluster; i++)
+        head.req_cluster[i] = c[i];
+    pl_ptx_print_entry(buf, &head);
+    for (int c2 = 0; c2 < PL_RC_COUNT; c2++)
+        pl_ptx_print_regs(buf, reg_type((enum pl_rclass)c2), plan->steps.n_regs[c2]);
+}
+
+bool pl_emit_gate(const struct pl_plan *plan, struct pl_ptx_gate *out)
+{
+    struct emitter e = {.plan = plan, .steps = &plan->steps};
+    put_steps(&e);
+    *out = e.gate;
+    return e.has_gate;
+}
+
+/* The directives of the head need something too. */
+static void join_head(struct emitter *e)
+{
+    const uint32_t *c = e->plan->launch.cluster;
+    struct pl_ptx_gate head = {.ptx_version = 70, .sm = 80};
+    if (c[0] * c[1] * c[2] > 1)
+        head = (struct pl_ptx_gate){.ptx_version = 78, .sm = 90};
+    if (e->plan->launch.params_bytes > 4352)
+        head.ptx_version = 81;
+    e->has_gate &= pl_ptx_gate_join(&e->gate, head);
+}
+
+pl_status pl_emit_plan(const struct pl_plan *plan, const char *entry, uint32_t max_version,
+                       struct pl_arena *arena, struct pl_diags *diags, struct pl_emitted *out)
+{
+    struct emitter *e = PL_NEW(arena, struct emitter);
+    struct pl_buf body, text;
+    memset(out, 0, sizeof *out);
+    const char **names = make_names(plan, arena);
+    if (e == NULL || names == NULL)
+        return PL_E_NOMEM;
+    pl_buf_init(&body, arena, 64 * (size_t)plan->steps.list.n + 256);
+    *e = (struct emitter){.plan = plan,
+                          .steps = &plan->steps,
+                          .printer = {.buf = &body, .var_names = (const char *const *)names}};
+    put_steps(e);
+    join_head(e);
+    char suffix = 0;
+    if (!e->has_gate || !pl_ptx_gate_lowest(e->gate, plan->sm, &suffix, &out->version)) {
+        pl_d_no_target_takes_all(diags, (struct pl_where){0}, plan->kernel, plan->sm);
+        return PL_E_UNSUPPORTED;
+    }
+    if (max_version != 0 && out->version > max_version) {
+        pl_d_ptx_version_too_new(diags, (struct pl_where){0}, plan->kernel, out->version / 10u,
+                                 out->version % 10u, max_version / 10, max_version % 10);
+        return PL_E_UNSUPPORTED;
+    }
+    pl_buf_init(&text, arena, body.n_bytes + 2048);
+    pl_ptx_print_header(&text, out->version, plan->sm, suffix);
+    put_head(plan, entry, (const char *const *)names, &text);
+    pl_buf_putn(&text, body.text == NULL ? "" : body.text, body.n_bytes);
+    pl_ptx_print_end(&text);
+    if (pl_arena_is_exhausted(arena))
+        return PL_E_NOMEM;
+    out->text = text.text;
+    out->n_bytes = text.n_bytes;
+    snprintf(out->target, sizeof out->target, "sm_%u%c", plan->sm, suffix);
+    return PL_OK;
+}
