@@ -27,8 +27,8 @@ enum { N_ROWS = sizeof rows / sizeof rows[0], N_ARGS = 18 };
 static _Alignas(128) char scratch[4096]; /* zeroed: what every pointer points to */
 
 static const char *const handle_types[] = {
-    "CUcontext ", "CUstream ",    "CUevent ",     "CUmodule ",     "CUfunction ",  "CUlibrary ",
-    "CUkernel ",  "CUgraph ",     "CUgraphNode ", "CUgraphExec ", "CUmemoryPool ", "CUlinkState ",
+    "CUcontext ", "CUstream ", "CUevent ",     "CUmodule ",    "CUfunction ",   "CUlibrary ",
+    "CUkernel ",  "CUgraph ",  "CUgraphNode ", "CUgraphExec ", "CUmemoryPool ", "CUlinkState ",
 };
 
 static bool is_handle(const char *param)
@@ -172,7 +172,7 @@ START_TEST(row_takes_nulls)
     ok(cu.cuInit(0));
     ok(cu.cuCtxCreate_v2(&ctx, 0, 0));
     struct row nothing = rows[_i];
-    nothing.params = "()"; /* all arguments 0 */
+    nothing.params = "()";   /* all arguments 0 */
     (void)call(&nothing, 0); /* any answer but a crash */
 }
 END_TEST
@@ -292,7 +292,8 @@ START_TEST(configuration_is_checked)
     ck_assert_int_eq(cu.configure("arch", "sm_77"), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cu.configure("async", "random:x"), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cu.configure("async", "random:18446744073709551615"), 0);
-    ck_assert_int_eq(cu.configure("async", "random:18446744073709551616"), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cu.configure("async", "random:18446744073709551616"),
+                     CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cu.configure("check", "race"), 0);
     ck_assert_int_eq(cu.configure("sms", "0"), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cu.configure("devices", "sm_90a,"), CUDA_ERROR_INVALID_VALUE);

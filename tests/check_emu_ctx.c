@@ -99,10 +99,7 @@ START_TEST(stack_has_a_limit)
 }
 END_TEST
 
-static void *destroy_context(void *ctx)
-{
-    return (void *)(uintptr_t)cu.cuCtxDestroy_v2(ctx);
-}
+static void *destroy_context(void *ctx) { return (void *)(uintptr_t)cu.cuCtxDestroy_v2(ctx); }
 
 START_TEST(context_destroyed_by_another_thread)
 {
@@ -342,9 +339,9 @@ START_TEST(pointers_are_described)
     gives(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)&type),
           INVALID_VALUE);
     gives(cu.cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, d), INVALID_VALUE);
-    CUpointer_attribute attrs[] = {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    CUpointer_attribute attrs[] = {
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *data[] = {&ordinal, &start, &n_bytes, &is_managed};
     ok(cu.cuPointerGetAttributes(4, attrs, data, d + 99));
     ck_assert_int_eq(ordinal, 0);
@@ -475,8 +472,9 @@ START_TEST(bad_images_are_refused_with_words)
     ck_assert_int_eq(load_with_log("int main(void) {}", log, sizeof log, &used),
                      CUDA_ERROR_INVALID_IMAGE);
     ck_assert_ptr_nonnull(strstr(log, "PL8402"));
-    ck_assert_int_eq(load_with_log("// later\n.version 9.2\n.target sm_90\n", log, sizeof log, &used),
-                     CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    ck_assert_int_eq(
+        load_with_log("// later\n.version 9.2\n.target sm_90\n", log, sizeof log, &used),
+        CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
     ck_assert_ptr_nonnull(strstr(log, "PL8403"));
     cu.last_fault(fault, sizeof fault);
     ck_assert_str_eq(fault, log);

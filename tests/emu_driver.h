@@ -26,7 +26,7 @@ static struct {
     size_t (*last_fault)(char *text, size_t n_bytes);
 } cu;
 
-#define ok(call) ck_assert_int_eq((call), CUDA_SUCCESS)
+#define ok(call)          ck_assert_int_eq((call), CUDA_SUCCESS)
 #define gives(call, code) ck_assert_int_eq((call), CUDA_ERROR_##code)
 
 static void *driver_symbol(const char *name)
