@@ -3,6 +3,7 @@
 #include "emu/exec_async.h"
 #include "emu/exec_control.h"
 #include "emu/exec_mem.h"
+#include "emu/exec_mma.h"
 
 #include <assert.h>
 

@@ -1,0 +1,11 @@
+#ifndef PL_EMU_EXEC_MMA_H
+#define PL_EMU_EXEC_MMA_H
+/* Executors of the warp matrix instructions; which rows of ptx.def each serves: emu/exec_mma.def. */
+#include "emu/exec.h"
+
+/* exec_mma.c: PTX ISA, mma */
+pl_emu_exec_fn pl_emu_exec_mma;
+/* exec_matrix.c: PTX ISA, ldmatrix, stmatrix, movmatrix */
+pl_emu_exec_fn pl_emu_exec_ldmatrix, pl_emu_exec_stmatrix, pl_emu_exec_movmatrix;
+
+#endif
