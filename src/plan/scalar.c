@@ -348,6 +348,12 @@ static void set_scalar(struct pl_lower *l, uint32_t id, const struct pl_op *op, 
     l->vals[id] = pl_lval_scalar(op->dtype, o);
 }
 
+/* A count or index that the machine gives in 32 bits, in the type the trace wants. */
+static void set_u32(struct pl_lower *l, uint32_t id, const struct pl_op *op, struct pl_opnd o)
+{
+    set_scalar(l, id, op, pl_ix_convert(&l->b, pl_stype_of(op->dtype), PL_ST_u32, o));
+}
+
 void pl_lower_const(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     set_scalar(l, id, op, pl_const_of(op->dtype, op->i, op->f));
@@ -422,12 +428,12 @@ static bool can_fold(const struct pl_lower *l)
 void pl_lower_program_id(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     if (!can_fold(l)) {
-        set_scalar(l, id, op, pl_opnd_reg(pl_lower_sreg(l, PL_SR_block_x)));
+        set_u32(l, id, op, pl_opnd_reg(pl_lower_sreg(l, PL_SR_block_x)));
         return;
     }
     if (l->block[0].id == 0)
         unfold_grid(l);
-    set_scalar(l, id, op, pl_opnd_reg(l->block[op->axis]));
+    set_u32(l, id, op, pl_opnd_reg(l->block[op->axis]));
 }
 
 void pl_lower_num_programs(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -442,18 +448,18 @@ void pl_lower_num_programs(struct pl_lower *l, uint32_t id, const struct pl_op *
         n = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, grid_extent(l, op->axis), n,
                                      pl_opnd_reg(is_folded)));
     }
-    set_scalar(l, id, op, n);
+    set_u32(l, id, op, n);
 }
 
 void pl_lower_cluster_rank(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    set_scalar(l, id, op,
-               l->n_ctas == 1 ? pl_opnd_imm(0) : pl_opnd_reg(pl_lower_sreg(l, PL_SR_cluster_rank)));
+    set_u32(l, id, op,
+            l->n_ctas == 1 ? pl_opnd_imm(0) : pl_opnd_reg(pl_lower_sreg(l, PL_SR_cluster_rank)));
 }
 
 void pl_lower_warpgroup_id(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    set_scalar(l, id, op, pl_lower_warpgroup(l));
+    set_u32(l, id, op, pl_lower_warpgroup(l));
 }
 
 void pl_lower_assume_multiple(struct pl_lower *l, uint32_t id, const struct pl_op *op)
