@@ -131,20 +131,19 @@ struct form {
 #define INT_ROW(mm, kk, a, b, as, bs, bits, cs)                                                    \
     {                                                                                              \
         "m" #mm "n8k" #kk ".row.col.s32." a "." b ".s32", 80, cs,                                  \
-            mm == 8 ? "m8n8_CD" : "m16n8_CD", mm, kk, bits, INT, 0, 0, 0, as, bs, false,     \
-            false, 0                                                                               \
+            mm == 8 ? "m8n8_CD" : "m16n8_CD", mm, kk, bits, INT, 0, 0, 0, as, bs, false, false, 0  \
     }
 #define BIT_ROW(mm, kk, op, is_xor)                                                                \
     {                                                                                              \
         "m" #mm "n8k" #kk ".row.col.s32.b1.b1.s32." op ".popc", 80, "m" #mm "n8k" #kk "_b1",       \
-            mm == 8 ? "m8n8_CD" : "m16n8_CD", mm, kk, 1, BITS, 0, 0, 0, false, false, false, \
+            mm == 8 ? "m8n8_CD" : "m16n8_CD", mm, kk, 1, BITS, 0, 0, 0, false, false, false,       \
             is_xor, 0                                                                              \
     }
 #define F64_ROW(mm, kk, sm)                                                                        \
     {                                                                                              \
         "m" #mm "n8k" #kk ".row.col.f64.f64.f64.f64", sm, "m" #mm "n8k" #kk "_f64",                \
-            mm == 8 ? "m8n8_CD" : "m16n8_CD", mm, kk, 64, DOUBLE, 0, 0, 0, false, false,     \
-            false, false, 0                                                                        \
+            mm == 8 ? "m8n8_CD" : "m16n8_CD", mm, kk, 64, DOUBLE, 0, 0, 0, false, false, false,    \
+            false, 0                                                                               \
     }
 
 static const struct form forms[] = {
@@ -363,6 +362,138 @@ START_TEST(mma_multiplies_by_the_fragment_tables)
 }
 END_TEST
 
+/* ---- block scales: sfa, {byte-id, thread-id-a}, sfb, {byte-id, thread-id-b} ---- */
+
+static const struct {
+    const char *text, *table, *ab_case;
+    uint16_t k, scale_k;
+    uint8_t a_bits, a_fmt, b_fmt, scale_fmt,
+        n_bytes; /* byte ids: 0, or multiples below 4 of the factors a register holds */
+} scaled_forms[] = {
+    {"m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2.f32.ue8m0", "k32_1X",
+     "m16n8k32_s8_fp8_f8f6f4", 32, 32, 8, PL_NUM_E4M3, PL_NUM_E5M2, PL_NUM_UE8M0, 1},
+    {"m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e2m3.e2m1.f32.ue8m0", "k32_1X",
+     "m16n8k32_s8_fp8_f8f6f4", 32, 32, 8, PL_NUM_E2M3, PL_NUM_E2M1, PL_NUM_UE8M0, 1},
+    {"m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0", "k64_2X",
+     "m16n8k64_s4_e2m1", 64, 32, 4, PL_NUM_E2M1, PL_NUM_E2M1, PL_NUM_UE8M0, 2},
+    {"m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3", "k64_4X",
+     "m16n8k64_s4_e2m1", 64, 16, 4, PL_NUM_E2M1, PL_NUM_E2M1, PL_NUM_E4M3, 4},
+};
+
+struct scales {
+    double a[16][4], b[8][4];
+    unsigned byte_a, byte_b, thread_a, thread_b;
+};
+
+/* Every lane's word is random; the lanes of the table hold the factors that count. */
+static void fill_scales(unsigned form, uint32_t *sfa, uint32_t *sfb, struct scales *s)
+{
+    char line[128], name[16], operand[8];
+    unsigned lane, index, selected, n = 0,
+                                    n_factors = scaled_forms[form].k / scaled_forms[form].scale_k;
+    bool is_ue8m0 = scaled_forms[form].scale_fmt == PL_NUM_UE8M0;
+    for (unsigned i = 0; i < 32; i++) {
+        sfa[i] = (uint32_t)random_u64(&rnd);
+        sfb[i] = (uint32_t)random_u64(&rnd);
+    }
+    FILE *f = open_table("mma_block_scale_lanes.tsv");
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (sscanf(line, "%15s %7s %u %u thread-id-%*c=%u", name, operand, &lane, &index,
+                   &selected) != 5 ||
+            strcmp(name, scaled_forms[form].table) != 0)
+            continue;
+        bool is_a = strcmp(operand, "SFA") == 0;
+        if (selected != (is_a ? s->thread_a : s->thread_b))
+            continue;
+        for (unsigned k = 0; k < n_factors; k++) {
+            unsigned code =
+                (unsigned)(is_ue8m0 ? 125 + random_below(&rnd, 5) : 0x30 + random_below(&rnd, 24));
+            unsigned shift = 8 * ((is_a ? s->byte_a : s->byte_b) + k);
+            uint32_t *word = is_a ? &sfa[lane] : &sfb[lane];
+            *word = (*word & ~(0xffu << shift)) | code << shift;
+            *(is_a ? &s->a[index][k] : &s->b[index][k]) =
+                pl_num_to_double((enum pl_num_fmt)scaled_forms[form].scale_fmt, code);
+        }
+        n++;
+    }
+    fclose(f);
+    ck_assert_uint_eq(n, 24);
+}
+
+static void write_scaled_kernel(unsigned form, const struct form *f, const struct scales *s,
+                                char *out)
+{
+    out += sprintf(out, ".version 9.0\n.target sm_120a\n.address_size 64\n.visible .entry k(.param "
+                        ".u64 p0, .param .u64 p1, "
+                        ".param .u64 p2, .param .u64 p3, .param .u64 p4)\n{\n.reg .b64 %%p, %%q; "
+                        ".reg .b32 %%t, %%s<2>, %%a<8>, "
+                        "%%b<8>, %%c<8>, %%d<8>;\nmov.u32 %%t, %%tid.x;\n");
+    out = put_loads(out, 'a', 0, regs_of(f, 'A'), 4);
+    out = put_loads(out, 'b', 1, regs_of(f, 'B'), 4);
+    out = put_loads(out, 'c', 2, 4, 4);
+    out = put_loads(out, 's', 4, 2, 4);
+    out += sprintf(out,
+                   "mma.sync.aligned.%s {%%d0, %%d1, %%d2, %%d3}, {%%a0, %%a1, %%a2, %%a3}, {%%b0, "
+                   "%%b1}, {%%c0, %%c1, %%c2, "
+                   "%%c3}, %%s0, {%u, %u}, %%s1, {%u, %u};\nld.param.u64 %%p, [p3];\nmad.wide.u32 "
+                   "%%q, %%t, 4, %%p;\n",
+                   scaled_forms[form].text, s->byte_a, s->thread_a, s->byte_b, s->thread_b);
+    for (unsigned i = 0; i < 4; i++)
+        out += sprintf(out, "st.global.b32 [%%q + %u], %%d%u;\n", i * 128, i);
+    sprintf(out, "ret;\n}\n");
+}
+
+START_TEST(block_scales_come_from_the_lanes_of_the_table)
+{
+    static char text[8192];
+    static struct matrices m;
+    const struct form f = {scaled_forms[_i].text,
+                           120,
+                           scaled_forms[_i].ab_case,
+                           "m16n8_CD",
+                           16,
+                           scaled_forms[_i].k,
+                           scaled_forms[_i].a_bits,
+                           FLOAT,
+                           scaled_forms[_i].a_fmt,
+                           scaled_forms[_i].b_fmt,
+                           PL_NUM_F32,
+                           false,
+                           false,
+                           false,
+                           false,
+                           scaled_forms[_i].scale_k};
+    read_places();
+    for (unsigned round = 0; round < 6; round++) {
+        struct scales s = {.thread_a = round & 1, .thread_b = round & 3};
+        struct bench b;
+        s.byte_a =
+            (unsigned)random_below(&rnd, 4 / scaled_forms[_i].n_bytes) * scaled_forms[_i].n_bytes;
+        s.byte_b =
+            (unsigned)random_below(&rnd, 4 / scaled_forms[_i].n_bytes) * scaled_forms[_i].n_bytes;
+        write_scaled_kernel((unsigned)_i, &f, &s, text);
+        bench_init(&b, 120, text);
+        fill_operand(&f, 'A', b.host[0], &m);
+        fill_operand(&f, 'B', b.host[1], &m);
+        fill_c(&f, b.host[2], &m);
+        fill_scales((unsigned)_i, b.host[4], (uint32_t *)b.host[4] + 32, &s);
+        bench_run(&b);
+        for (unsigned i = 0; i < n_places; i++) {
+            if (strcmp(places[i].name, "m16n8_CD") != 0)
+                continue;
+            unsigned row = places[i].row, col = places[i].col;
+            double want = m.c[row][col], got = element_of_d(&f, b.host[3], places[i]);
+            for (unsigned k = 0; k < f.k; k++)
+                want +=
+                    m.a[row][k] * m.b[k][col] * s.a[row][k / f.scale_k] * s.b[col][k / f.scale_k];
+            ck_assert_msg(got == (double)(float)want, "%s at %u, %u: %g, want %g", f.text, row, col,
+                          got, want);
+        }
+        bench_fini(&b);
+    }
+}
+END_TEST
+
 /* ---- ldmatrix, stmatrix: rows of 16 bytes in shared memory, lane i names row i of a shuffled order ---- */
 
 static const struct {
@@ -456,6 +587,43 @@ START_TEST(matrices_move_by_the_tables)
 }
 END_TEST
 
+/* stmatrix of b16 is the mirror of ldmatrix, transposed or not; movmatrix is a store and a transposed load. */
+START_TEST(stores_and_moves_mirror_loads)
+{
+    static const char *const trans[] = {"", ".trans"};
+    static char text[4096];
+    struct bench b;
+    sprintf(text,
+            ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u64 p0, "
+            ".param .u64 p1, .param .u64 p2, "
+            ".param .u64 p3, .param .u64 p4)\n{\n.reg .b64 %%p, %%q; .reg .b32 %%t, %%x, %%v<4>, "
+            "%%w<4>;\n"
+            ".shared .align 16 .b8 rows[512];\nmov.u32 %%t, %%tid.x;\nmov.u32 %%x, "
+            "rows;\nmad.lo.u32 %%x, %%t, 16, %%x;\n"
+            "ld.param.u64 %%p, [p0];\nmad.wide.u32 %%q, %%t, 16, %%p;\nld.global.v4.b32 {%%v0, "
+            "%%v1, %%v2, %%v3}, [%%q];\n"
+            "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [%%x], {%%v0, %%v1, %%v2, %%v3};\n"
+            "ldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%w0, %%w1, %%w2, %%w3}, [%%x];\n"
+            "ld.param.u64 %%p, [p1];\nmad.wide.u32 %%q, %%t, 16, %%p;\nst.global.v4.b32 [%%q], "
+            "{%%w0, %%w1, %%w2, %%w3};\n"
+            "ldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%w0, %%w1, %%w2, %%w3}, [%%x];\n"
+            "movmatrix.sync.aligned.m8n8.trans.b16 %%v0, %%v0;\nsub.u32 %%w0, %%w0, %%v0;\n"
+            "ld.param.u64 %%p, [p2];\nmad.wide.u32 %%q, %%t, 4, %%p;\nst.global.b32 [%%q], "
+            "%%w0;\nret;\n}\n",
+            trans[_i], trans[_i], trans[1 - _i]);
+    bench_init(&b, 100, text);
+    for (unsigned i = 0; i < 512; i++)
+        ((uint8_t *)b.host[0])[i] = (uint8_t)random_u64(&rnd);
+    memset(b.host[2], 0xff, 128);
+    bench_run(&b);
+    ck_assert_mem_eq(b.host[0], b.host[1], 512);
+    for (unsigned t = 0; t < 32;
+         t++) /* transposed in memory as movmatrix transposes in registers */
+        ck_assert_uint_eq(((uint32_t *)b.host[2])[t], 0);
+    bench_fini(&b);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     rnd = random_start("check_mma");
@@ -463,7 +631,10 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("mma");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, mma_multiplies_by_the_fragment_tables, 0, PL_COUNT(forms));
+    tcase_add_loop_test(t, block_scales_come_from_the_lanes_of_the_table, 0,
+                        PL_COUNT(scaled_forms));
     tcase_add_loop_test(t, matrices_move_by_the_tables, 0, PL_COUNT(matrix_forms));
+    tcase_add_loop_test(t, stores_and_moves_mirror_loads, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }
