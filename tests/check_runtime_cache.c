@@ -358,31 +358,6 @@ START_TEST(what_changes_code_is_in_the_key)
 }
 END_TEST
 
-START_TEST(facts_of_tensors)
-{
-    pl_tensor t = pl_tensor_make(64, PL_F16, PL_SHAPE(3, 8));
-    ck_assert_uint_eq(pl_tensor_facts(&t),
-                      PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE | PL_FACT_DENSE);
-    t.address = 72;
-    ck_assert_uint_eq(pl_tensor_facts(&t), PL_FACT_I32 | PL_FACT_UNIT_STRIDE | PL_FACT_DENSE);
-    t = pl_tensor_strided(64, PL_F16, PL_SHAPE(3, 8), PL_SHAPE(9, 1)); /* 18 bytes */
-    ck_assert_uint_eq(pl_tensor_facts(&t), PL_FACT_I32 | PL_FACT_UNIT_STRIDE);
-    t = pl_tensor_strided(64, PL_F16, PL_SHAPE(3, 8), PL_SHAPE(1, 8)); /* column-major */
-    ck_assert_uint_eq(pl_tensor_facts(&t), PL_FACT_I32);
-    t = pl_tensor_strided(64, PL_F16, PL_SHAPE(1, 8), PL_SHAPE(9, 1)); /* stride never taken */
-    ck_assert_uint_eq(pl_tensor_facts(&t),
-                      PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE | PL_FACT_DENSE);
-    t = pl_tensor_make(64, PL_U8, PL_SHAPE(((int64_t)1 << 31) - 1));
-    ck_assert(pl_tensor_facts(&t) & PL_FACT_I32);
-    t = pl_tensor_make(64, PL_U8, PL_SHAPE((int64_t)1 << 31));
-    ck_assert(!(pl_tensor_facts(&t) & PL_FACT_I32));
-    t = pl_tensor_strided(64, PL_F32, PL_SHAPE(4, 4), PL_SHAPE(-4, 1));
-    ck_assert(pl_tensor_facts(&t) & PL_FACT_I32);
-    t = pl_tensor_strided(64, PL_F32, PL_SHAPE(4, (int64_t)1 << 40), PL_SHAPE(INT64_MAX, 1));
-    ck_assert(!(pl_tensor_facts(&t) & PL_FACT_I32)); /* and no overflow on the way */
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("runtime_cache");
@@ -400,7 +375,6 @@ static Suite *make_suite(void)
     t = tcase_create("key");
     tcase_add_test(t, sizes_and_addresses_are_in_no_key);
     tcase_add_loop_test(t, what_changes_code_is_in_the_key, 0, 14);
-    tcase_add_test(t, facts_of_tensors);
     suite_add_tcase(s, t);
     return s;
 }

@@ -451,7 +451,7 @@ START_TEST(default_folder)
     char path[256];
     setenv("PLAUNCH_CACHE_DIR", "/own", 1);
     setenv("XDG_CACHE_HOME", "/xdg", 1);
-    setenv("HOME", "/a/home", 1);
+    setenv("HOME", "/a/place", 1);
     pl_store_default_path(path, sizeof path);
     ck_assert_str_eq(path, "/own");
     unsetenv("PLAUNCH_CACHE_DIR");
@@ -459,7 +459,7 @@ START_TEST(default_folder)
     ck_assert_str_eq(path, "/xdg/plaunch");
     unsetenv("XDG_CACHE_HOME");
     pl_store_default_path(path, sizeof path);
-    ck_assert_str_eq(path, "/a/home/.cache/plaunch");
+    ck_assert_str_eq(path, "/a/place/.cache/plaunch");
     unsetenv("HOME");
     pl_store_default_path(path, sizeof path);
     ck_assert_str_eq(path, "");

@@ -18,6 +18,10 @@ static unsigned n_loaded;
 EXPORT struct nodriver *nodriver_state(void);
 EXPORT struct nodriver *nodriver_state(void) { return &nd; }
 
+/* Says that text is its own binary here, as on the emulated driver: no assembler has a part in these tests. */
+EXPORT int plaunch_emu_version(void);
+EXPORT int plaunch_emu_version(void) { return 0; }
+
 /* ---- contexts: handles are small numbers with the device in them ---- */
 
 static _Thread_local pl_cu_context stack[ND_STACK];
@@ -104,14 +108,16 @@ static void nd_link_complete(void **out, size_t *n_bytes)
 
 static void nd_launch(const pl_cu_launch_config *config, void **params, void **extra)
 {
-    (void)extra;
     if (!nd.is_recording)
         return;
     nd.config = *config;
     for (unsigned i = 0; i < config->n_attrs && i < PL_COUNT(nd.attrs); i++)
         nd.attrs[i] = config->attrs[i];
-    memcpy(nd.params, params, sizeof nd.params[0]);
-    memcpy(nd.block, params[0], 256);
+    nd.block_bytes = 0;
+    if (params == NULL && extra != NULL && extra[0] == PL_CU_PARAM_BUFFER)
+        nd.block_bytes = *(size_t *)extra[3];
+    if (nd.block_bytes != 0 && nd.block_bytes <= sizeof nd.block)
+        memcpy(nd.block, extra[1], nd.block_bytes);
 }
 
 static void nd_encode(pl_cu_tensor_map *map, const void *address, const uint64_t *dims)
@@ -135,8 +141,10 @@ static int enter(enum nodriver_call call)
 {
     unsigned n = __atomic_add_fetch(&nd.n_calls[call], 1, __ATOMIC_RELAXED);
     if (nd.fail_call == (int)call + 1 && n > (unsigned)nd.fail_after &&
-        (nd.fail_count == 0 || n <= (unsigned)nd.fail_after + nd.fail_count))
+        (nd.fail_count == 0 || n <= (unsigned)nd.fail_after + nd.fail_count)) {
+        nd.n_failed[call]++;
         return nd.fail_code;
+    }
     if (call == ND_LibraryLoadData && nd.max_libraries != 0 &&
         nd.n_calls[ND_LibraryLoadData] - nd.n_calls[ND_LibraryUnload] > nd.max_libraries) {
         __atomic_sub_fetch(&nd.n_calls[call], 1, __ATOMIC_RELAXED);

@@ -17,7 +17,7 @@ enum nodriver_call {
     ND_COUNT
 };
 
-enum { ND_MAX_LOADS = 4096, ND_STACK = 64, ND_MAX_PARAMS = 64 };
+enum { ND_STACK = 64 };
 
 struct nodriver {
     int driver_version, n_devices, arch; /* settable before a context is made */
@@ -27,14 +27,14 @@ struct nodriver {
     unsigned fail_count;    /* so many times; 0: for ever */
     unsigned max_libraries; /* loaded at once, above that OUT_OF_MEMORY; 0: no limit */
     unsigned load_ns;       /* what a load takes */
-    unsigned n_calls[ND_COUNT]; /* atomically counted */
+    unsigned n_failed[ND_COUNT]; /* calls that failed on request */
+    unsigned n_calls[ND_COUNT];  /* atomically counted */
     /* the last launch, while is_recording (one thread) */
     bool is_recording;
     pl_cu_launch_config config;
     pl_cu_launch_attr attrs[8];
-    void *params[ND_MAX_PARAMS]; /* pointers as given: valid during the launch only */
-    unsigned char block[4096];   /* copy of what params[0] points to (up to 256 bytes) */
-    int context_device;          /* of streams and contexts handed out by the test */
+    unsigned char block[4096]; /* the parameters */
+    size_t block_bytes;
 };
 
 /* Exported by the library: struct nodriver *nodriver_state(void). */

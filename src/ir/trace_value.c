@@ -431,7 +431,7 @@ static bool check_ptx(pl_builder *b, const pl_ptx_desc *d, pl_loc l)
     for (int i = 0; ok && i < d->n_outs; i++)
         ok = pl_dtype_bits(d->out_dtypes[i]) != 0;
     if (!ok)
-        pl_d_ptx_operands(b->fn->diags, pl_trace_at(l), d->n_outs, d->n_ins);
+        pl_d_inline_ptx_operands(b->fn->diags, pl_trace_at(l), d->n_outs, d->n_ins);
     bool effects_ok = d->effects != 0 && (d->effects & ~all) == 0 &&
                       ((d->effects & PL_EFFECT_NONE) == 0 || d->effects == PL_EFFECT_NONE);
     if (!effects_ok)

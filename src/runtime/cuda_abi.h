@@ -91,6 +91,11 @@ enum { /* CUlaunchAttributeID */
        PL_CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
 };
 
+/* Keys of the `extra` array: the parameters as one block. */
+#define PL_CU_PARAM_END          ((void *)0)
+#define PL_CU_PARAM_BUFFER       ((void *)1)
+#define PL_CU_PARAM_BUFFER_BYTES ((void *)2)
+
 typedef union {
     char pad[64];
     int flag; /* cooperative, programmatic stream serialization */

@@ -42,7 +42,4 @@ static inline bool pl_key_equals(const struct pl_key *a, const struct pl_key *b)
 /* The specialised facts of a kernel that hold for these arguments (see pl_fact in plaunch/launch.h). */
 pl_fact_set pl_facts_of(const pl_kernel *kernel, const pl_arg *args);
 
-/* The facts that one tensor has. */
-pl_fact_set pl_tensor_facts(const pl_tensor *t);
-
 #endif

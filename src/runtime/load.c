@@ -1,6 +1,7 @@
 #include "src/runtime/load.h"
 
 #include "src/runtime/context.h"
+#include "src/runtime/launch.h"
 
 #include <sched.h>
 #include <string.h>
@@ -142,37 +143,108 @@ void pl_modules_fini(struct pl_modules *m, struct pl_context *ctx, bool is_child
 
 /* ---- variants ---- */
 
-/* One block: the struct, its parameters, maps and configuration. */
-static struct pl_variant *make_variant(struct pl_context *ctx, const struct pl_load_request *q)
+/* Where in the arguments a parameter's value lies; false when it is not a plain copy. */
+static bool find_source(const struct pl_plan_param *p, const pl_arg *args, uint32_t *from)
+{
+    uint32_t arg = (uint32_t)(p->arg * sizeof(pl_arg)), axis = p->axis * (uint32_t)sizeof(int64_t);
+    const pl_arg_kind kind = args[p->arg].kind;
+    switch (p->kind) {
+    case PL_PLAN_ADDRESS:
+        *from = arg + (uint32_t)offsetof(pl_arg, u.tensor.address);
+        return kind == PL_ARG_TENSOR;
+    case PL_PLAN_EXTENT:
+        *from = arg + (uint32_t)offsetof(pl_arg, u.tensor.shape) + axis;
+        return kind == PL_ARG_TENSOR;
+    case PL_PLAN_STRIDE:
+        *from = arg + (uint32_t)offsetof(pl_arg, u.tensor.strides) + axis;
+        return kind == PL_ARG_TENSOR;
+    case PL_PLAN_SCALAR:
+        *from = arg + (uint32_t)offsetof(pl_arg, u.i64);
+        return p->n_bytes == (kind == PL_ARG_I64 ? 8 : 4) && kind != PL_ARG_NONE;
+    case PL_PLAN_TENSOR_MAP:
+    case PL_PLAN_GRID:
+    case PL_PLAN_WORKSPACE:
+    case PL_PLAN_PARAM_KIND_COUNT: break;
+    }
+    return false;
+}
+
+/* The variable parts of a variant, behind the struct in its block; each a multiple of 8 bytes. */
+struct parts {
+    void *config, *copies, *others, *offsets, *maps;
+    size_t n_bytes;
+};
+
+static void *take_part(char *block, struct parts *parts, size_t n_bytes)
+{
+    void *p = block != NULL ? block + parts->n_bytes : NULL;
+    parts->n_bytes += (n_bytes + 7) / 8 * 8;
+    return p;
+}
+
+/* With block NULL only the size is found. */
+static struct parts lay_out(char *block, const struct pl_load_request *q)
 {
     const struct pl_plan *plan = q->plan;
-    size_t params_bytes = plan->params.n * sizeof *plan->params.data;
-    size_t maps_bytes = plan->maps.n * sizeof *plan->maps.data;
-    size_t config_bytes = q->kernel->params_bytes;
-    struct pl_variant *v =
-        ctx->hooks.alloc(sizeof *v + params_bytes + maps_bytes + config_bytes + 8, ctx->hooks.user);
-    if (v == NULL)
+    struct parts p = {.n_bytes = sizeof(struct pl_variant)};
+    p.config = take_part(block, &p, q->kernel->params_bytes);
+    p.copies = take_part(block, &p, plan->params.n * sizeof(struct pl_copy_op));
+    p.others = take_part(block, &p, plan->params.n * sizeof(struct pl_plan_param));
+    p.offsets = take_part(block, &p, plan->params.n * sizeof(uint16_t));
+    p.maps = take_part(block, &p, plan->maps.n * sizeof(struct pl_plan_map));
+    return p;
+}
+
+static void make_copies(struct pl_variant *v, const struct pl_load_request *q,
+                        const struct parts *parts)
+{
+    struct pl_copy_op *copies = parts->copies;
+    struct pl_plan_param *others = parts->others;
+    uint16_t *offsets = parts->offsets;
+    uint16_t n = 0;
+    for (uint32_t n_bytes = 8; n_bytes >= 4; n_bytes -= 4) {
+        for (uint32_t i = 0; i < q->plan->params.n; i++) {
+            const struct pl_plan_param *p = &q->plan->params.data[i];
+            uint32_t from;
+            if (p->n_bytes == n_bytes && find_source(p, q->args, &from))
+                copies[n++] = (struct pl_copy_op){(uint16_t)p->offset_bytes, from};
+        }
+        if (n_bytes == 8)
+            v->n_copies8 = n;
+    }
+    v->n_copies4 = (uint16_t)(n - v->n_copies8);
+    for (uint32_t i = 0; i < q->plan->params.n; i++) {
+        const struct pl_plan_param *p = &q->plan->params.data[i];
+        uint32_t from;
+        offsets[i] = (uint16_t)p->offset_bytes;
+        if (!find_source(p, q->args, &from))
+            others[v->n_others++] = *p;
+    }
+    v->n_params = (uint16_t)q->plan->params.n;
+    v->copies = copies;
+    v->others = others;
+    v->offsets = offsets;
+}
+
+static struct pl_variant *make_variant(struct pl_context *ctx, const struct pl_load_request *q)
+{
+    size_t n_bytes = lay_out(NULL, q).n_bytes;
+    char *block = ctx->hooks.alloc(n_bytes, ctx->hooks.user);
+    if (block == NULL)
         return NULL;
-    memset(v, 0, sizeof *v);
-    char *p = (char *)(v + 1);
+    memset(block, 0, n_bytes);
+    struct pl_variant *v = (void *)block;
+    struct parts parts = lay_out(block, q);
     v->kernel = q->kernel;
     v->facts = q->facts;
-    v->launch = plan->launch;
-    v->n_params = plan->params.n;
-    v->n_maps = plan->maps.n;
-    /* Most aligned first; the configuration is the user's struct and gets 8. */
-    size_t config_room = (config_bytes + 7) / 8 * 8;
-    if (config_bytes != 0)
-        memcpy(p, q->config, config_bytes);
-    v->config = p;
-    p += config_room;
-    if (params_bytes != 0)
-        memcpy(p, plan->params.data, params_bytes);
-    v->params = (const struct pl_plan_param *)(void *)p;
-    p += params_bytes;
-    if (maps_bytes != 0)
-        memcpy(p, plan->maps.data, maps_bytes);
-    v->maps = (const struct pl_plan_map *)(void *)p;
+    v->launch = q->plan->launch;
+    if (q->kernel->params_bytes != 0)
+        memcpy(parts.config, q->config, q->kernel->params_bytes);
+    if (q->plan->maps.n != 0)
+        memcpy(parts.maps, q->plan->maps.data, q->plan->maps.n * sizeof *q->plan->maps.data);
+    v->config = parts.config;
+    v->maps = parts.maps;
+    make_copies(v, q, &parts);
     size_t n = strlen(q->entry);
     memcpy(v->entry, q->entry, n < sizeof v->entry ? n : sizeof v->entry - 1);
     return v;
@@ -233,6 +305,16 @@ pl_status pl_variant_load(struct pl_variant **out, struct pl_context *ctx,
                           const struct pl_load_request *q, const struct pl_place *place,
                           struct pl_call *call)
 {
+    if (q->plan->params.n > PL_PACK_MAX_PARAMS ||
+        q->plan->launch.params_bytes > PL_PARAM_BLOCK_BYTES)
+        return pl_e_params(call, PL_E_UNSUPPORTED, (struct pl_where){0}, q->kernel->name,
+                           (int)q->plan->params.n, (int)q->plan->launch.params_bytes);
+    if (q->plan->launch.smem_bytes > ctx->device.smem_bytes)
+        return pl_e_smem(call, PL_E_UNSUPPORTED,
+                         (struct pl_where){.has_values = true,
+                                           .seen = q->plan->launch.smem_bytes,
+                                           .wanted = ctx->device.smem_bytes},
+                         q->kernel->name, q->plan->launch.smem_bytes, ctx->device.smem_bytes);
     struct pl_variant *v = make_variant(ctx, q);
     if (v == NULL)
         return pl_e_out_of_memory(call, PL_E_NOMEM, (struct pl_where){0}, "a variant");

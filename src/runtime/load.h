@@ -33,6 +33,15 @@ struct pl_build_ns {
     uint64_t trace, check, plan, emit, assemble, load;
 };
 
+/*
+ * How the parameter block is filled, made once from the plan. Addresses, extents, strides and scalars are plain copies from
+ * the array of pl_arg (little endian: a narrow parameter is the low half); the rest is listed by index.
+ */
+struct pl_copy_op {
+    uint16_t to;   /* byte offset in the block */
+    uint32_t from; /* byte offset in the arguments */
+};
+
 struct pl_variant {
     const pl_kernel *kernel;
     struct pl_module *module;
@@ -42,8 +51,11 @@ struct pl_variant {
     pl_fact_set facts;
     const void *config; /* kernel->params_bytes */
     struct pl_plan_launch launch;
-    uint32_t n_params, n_maps;
-    const struct pl_plan_param *params;
+    uint16_t n_params, n_copies8, n_copies4,
+        n_others; /* copies of 8 bytes stand before those of 4 */
+    const struct pl_copy_op *copies;
+    const struct pl_plan_param *others; /* maps, the grid, the workspace, what is absent */
+    const uint16_t *offsets;            /* of all parameters, in order */
     const struct pl_plan_map *maps;
     struct pl_build_ns ns;
     bool is_from_disk;
@@ -59,6 +71,7 @@ struct pl_load_request {
     const pl_kernel *kernel;
     const struct pl_plan *plan;
     const void *config;
+    const pl_arg *args; /* presence and kinds only */
     pl_fact_set facts;
     const char *entry;
     struct pl_sha256 hash;

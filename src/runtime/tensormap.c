@@ -1,7 +1,5 @@
 #include "src/runtime/tensormap.h"
 
-#include "base/hash.h"
-
 #include <string.h>
 
 enum { NO_TYPE = 255 };
@@ -47,75 +45,109 @@ static struct pl_where at(const struct pl_plan_map *m, int axis, int64_t seen, i
                              .wanted = wanted};
 }
 
-/* One dimension: extent, stride in bytes, box. */
-static pl_status make_dim(struct pl_tmap_key *key, const struct pl_plan_map *m, const pl_tensor *t,
-                          int i, struct pl_call *call)
+/* One dimension: extent, stride, box. */
+static pl_status make_dim(struct pl_tmap_inputs *out, const struct pl_tmap_key *key, int i,
+                          const struct pl_plan_map *m, struct pl_call *call)
 {
     const int64_t most_dim = (int64_t)1 << 32, most_stride = ((int64_t)1 << 40) - 1;
-    int axis = m->axes[i];
-    int64_t dim = t->shape[axis], stride = t->strides[axis];
-    int elem_bytes = pl_dtype_bits(m->dtype) / 8;
+    int axis = m->axes[i], elem_bytes = pl_dtype_bits(key->dtype) / 8;
+    int64_t dim = key->dims[i], stride = key->strides[i];
     if (dim < 1 || dim > most_dim)
         return pl_e_tmap_dim(call, PL_E_INVALID, at(m, axis, dim, most_dim), m->arg, axis, dim);
-    if (m->box_elems[i] < 1 || m->box_elems[i] > 256)
-        return pl_e_tmap_box(call, PL_E_INVALID, at(m, axis, m->box_elems[i], 256), m->arg, axis,
-                             m->box_elems[i]);
-    key->dims[i] = (uint64_t)dim;
-    key->box[i] = m->box_elems[i];
+    if (key->box[i] < 1 || key->box[i] > 256)
+        return pl_e_tmap_box(call, PL_E_INVALID, at(m, axis, key->box[i], 256), m->arg, axis,
+                             key->box[i]);
+    out->dims[i] = (uint64_t)dim;
+    out->box[i] = key->box[i];
+    out->ones[i] = 1;
     if (i == 0) {
         if (stride != 1 && dim != 1)
             return pl_e_tmap_inner(call, PL_E_INVALID, at(m, axis, stride, 1), m->arg, stride);
         return PL_OK;
     }
-    /* A stride that is never taken (extent 1) still has to obey the rules: any legal one does. */
-    if (dim == 1)
+    if (dim == 1) /* never taken, but it has to obey the rules: any legal one does */
         stride = 16 / elem_bytes;
     if (stride < 0 || stride > most_stride / elem_bytes || stride * elem_bytes % 16 != 0)
         return pl_e_tmap_stride(call, PL_E_INVALID, at(m, axis, stride, 16), m->arg, axis,
                                 stride * elem_bytes);
-    key->stride_bytes[i] = (uint64_t)(stride * elem_bytes);
+    out->stride_bytes[i] = (uint64_t)(stride * elem_bytes);
     return PL_OK;
 }
 
-pl_status pl_tmap_key_make(struct pl_tmap_key *key, const struct pl_plan_map *m, const pl_tensor *t,
-                           struct pl_call *call)
+/* The box's inner extent against the copy's granule and the swizzle's span. */
+static pl_status check_inner(const struct pl_tmap_key *key, const struct pl_plan_map *m,
+                             struct pl_call *call)
 {
-    memset(key, 0, sizeof *key);
-    if (m->rank < 1 || m->rank > PL_PLAN_MAP_RANK)
-        return pl_e_tmap_rank(call, PL_E_INVALID, at(m, -1, m->rank, PL_PLAN_MAP_RANK), m->arg,
-                              m->rank);
-    key->rank = m->rank;
-    key->dtype = map_dtype(m->dtype);
-    if (key->dtype == NO_TYPE)
-        return pl_e_tmap_dtype(call, PL_E_UNSUPPORTED, at(m, -1, 0, 0), m->arg,
-                               pl_dtype_name(m->dtype));
-    key->address = t->address;
-    if (t->address % 16 != 0)
-        return pl_e_tmap_address(call, PL_E_INVALID, at(m, -1, (int64_t)(t->address % 16), 0),
-                                 m->arg, (unsigned long long)t->address, 16);
-    for (int i = 0; i < m->rank; i++) {
-        pl_status st = make_dim(key, m, t, i, call);
-        if (st != PL_OK)
-            return st;
-    }
-    int inner_bytes = m->box_elems[0] * (pl_dtype_bits(m->dtype) / 8);
-    int span = swizzle_span[m->swizzle];
+    int inner_bytes = key->box[0] * (pl_dtype_bits(key->dtype) / 8);
+    int span = swizzle_span[key->swizzle];
     if (inner_bytes % 16 != 0)
         return pl_e_tmap_box_bytes(call, PL_E_INVALID, at(m, m->axes[0], inner_bytes, 16), m->arg,
                                    inner_bytes);
     if (span != 0 && inner_bytes != span)
         return pl_e_tmap_swizzle(call, PL_E_INVALID, at(m, m->axes[0], inner_bytes, span), m->arg,
                                  inner_bytes, span);
-    key->swizzle = (uint8_t)m->swizzle;
-    key->l2 = m->l2_bytes == 256   ? PL_CU_TMAP_L2_256B
-              : m->l2_bytes == 128 ? PL_CU_TMAP_L2_128B
-              : m->l2_bytes == 64  ? PL_CU_TMAP_L2_64B
-                                   : PL_CU_TMAP_L2_NONE;
-    key->fill = m->fills_nan ? PL_CU_TMAP_FILL_NAN : PL_CU_TMAP_FILL_ZERO;
     return PL_OK;
 }
 
+static int l2_of(uint16_t n_bytes)
+{
+    return n_bytes == 256   ? PL_CU_TMAP_L2_256B
+           : n_bytes == 128 ? PL_CU_TMAP_L2_128B
+           : n_bytes == 64  ? PL_CU_TMAP_L2_64B
+                            : PL_CU_TMAP_L2_NONE;
+}
+
+pl_status pl_tmap_inputs_make(struct pl_tmap_inputs *out, const struct pl_tmap_key *key,
+                              const struct pl_plan_map *m, struct pl_call *call)
+{
+    if (key->rank < 1 || key->rank > PL_PLAN_MAP_RANK)
+        return pl_e_tmap_rank(call, PL_E_INVALID, at(m, -1, key->rank, PL_PLAN_MAP_RANK), m->arg,
+                              key->rank);
+    uint8_t dtype = map_dtype(key->dtype);
+    if (dtype == NO_TYPE)
+        return pl_e_tmap_dtype(call, PL_E_UNSUPPORTED, at(m, -1, 0, 0), m->arg,
+                               pl_dtype_name(key->dtype));
+    if (key->address % 16 != 0)
+        return pl_e_tmap_address(call, PL_E_INVALID, at(m, -1, (int64_t)(key->address % 16), 0),
+                                 m->arg, (unsigned long long)key->address, 16);
+    *out = (struct pl_tmap_inputs){.dtype = dtype,
+                                   .swizzle = key->swizzle,
+                                   .l2 = l2_of(key->l2_bytes),
+                                   .fill =
+                                       key->fills_nan ? PL_CU_TMAP_FILL_NAN : PL_CU_TMAP_FILL_ZERO};
+    for (int i = 0; i < key->rank; i++) {
+        pl_status st = make_dim(out, key, i, m, call);
+        if (st != PL_OK)
+            return st;
+    }
+    return check_inner(key, m, call);
+}
+
+void pl_tmap_key_make(struct pl_tmap_key *key, const struct pl_plan_map *m, const pl_tensor *t)
+{
+    memset(key, 0, sizeof *key);
+    key->address = t->address;
+    for (int i = 0; i < m->rank && i < PL_PLAN_MAP_RANK; i++) {
+        key->dims[i] = t->shape[m->axes[i]];
+        key->strides[i] = t->strides[m->axes[i]];
+    }
+    memcpy(key->box, m->box_elems, sizeof key->box);
+    key->l2_bytes = m->l2_bytes;
+    key->rank = m->rank;
+    key->dtype = (uint8_t)m->dtype;
+    key->swizzle = (uint8_t)m->swizzle;
+    key->fills_nan = m->fills_nan;
+}
+
+/* What differs between launches of one kernel is the address and the extents: a few multiplications tell them apart. */
 struct pl_tmap_line *pl_tmap_line_of(struct pl_tmap_cache *cache, const struct pl_tmap_key *key)
 {
-    return &cache->lines[pl_hash64(key, sizeof *key, 0) % PL_TMAP_LINES];
+    const uint64_t odd = 0x9e3779b97f4a7c15u;
+    uint64_t h = key->address >> 4;
+    h = (h ^ (uint64_t)key->dims[0]) * odd;
+    h = (h ^ (uint64_t)key->dims[1] ^ (uint64_t)key->strides[1] << 20) * odd;
+    h = (h ^ (uint64_t)key->dims[2] ^ (uint64_t)key->box[0] << 40 ^ (uint64_t)key->box[1] << 50) *
+        odd;
+    return &cache->lines[h >> 58];
 }
+_Static_assert(PL_TMAP_LINES == 64, "six bits choose a line");

@@ -11,16 +11,17 @@
 #include "src/runtime/call.h"
 #include "src/runtime/cuda_abi.h"
 
-/* All inputs of one encoding. No padding: compared and hashed as bytes. */
+/* All inputs of one encoding, as the plan and the tensor give them. No padding: compared and hashed as bytes. */
 struct pl_tmap_key {
     uint64_t address;
-    uint64_t dims[PL_PLAN_MAP_RANK];
-    uint64_t stride_bytes[PL_PLAN_MAP_RANK]; /* of dimensions 1 up; [0] is 0 */
-    uint16_t box[PL_PLAN_MAP_RANK];
-    uint16_t rank;
-    uint8_t dtype, swizzle, l2, fill; /* PL_CU_TMAP_… */
+    int64_t dims[PL_PLAN_MAP_RANK];    /* elements, innermost first; 0 from rank on */
+    int64_t strides[PL_PLAN_MAP_RANK]; /* elements */
+    uint16_t box[PL_PLAN_MAP_RANK];    /* elements */
+    uint16_t l2_bytes;
+    uint8_t rank, dtype, swizzle; /* pl_dtype, enum pl_plan_swizzle */
+    bool fills_nan;
 };
-_Static_assert(sizeof(struct pl_tmap_key) == 11 * 8 + 5 * 2 + 2 + 4, "no padding");
+_Static_assert(sizeof(struct pl_tmap_key) == 11 * 8 + 6 * 2 + 4, "no padding");
 
 enum { PL_TMAP_LINES = 64 };
 
@@ -33,19 +34,29 @@ struct pl_tmap_cache {
     struct pl_tmap_line lines[PL_TMAP_LINES]; /* direct-mapped */
 };
 
-struct pl_thread;
-
-/*
- * The inputs of a descriptor's encoding for a tensor, with every rule checked.
- *
- *   map   descriptor of the plan; t  the argument that it names
- *
- * Errors   PL6140 … PL6147 (argument, dimension, value), PL_E_INVALID; PL_E_UNSUPPORTED for an element type without a map
- */
-PL_MUST_CHECK pl_status pl_tmap_key_make(struct pl_tmap_key *key, const struct pl_plan_map *map,
-                                         const pl_tensor *t, struct pl_call *call);
+/* The inputs of a descriptor's encoding for a tensor. Nothing is checked: a key that is found encoded was checked before. */
+void pl_tmap_key_make(struct pl_tmap_key *key, const struct pl_plan_map *map, const pl_tensor *t);
 
 /* The line in which a key lives, encoded or not. */
 struct pl_tmap_line *pl_tmap_line_of(struct pl_tmap_cache *cache, const struct pl_tmap_key *key);
+
+/* What the driver's encode call is given. */
+struct pl_tmap_inputs {
+    uint64_t dims[PL_PLAN_MAP_RANK];
+    uint64_t stride_bytes[PL_PLAN_MAP_RANK]; /* of dimensions 1 up; [0] is 0 */
+    uint32_t box[PL_PLAN_MAP_RANK], ones[PL_PLAN_MAP_RANK];
+    int dtype, swizzle, l2, fill; /* PL_CU_TMAP_... */
+};
+
+/*
+ * Check every rule and translate.
+ *
+ *   map   the plan's descriptor, for the argument and axes in messages
+ *
+ * Errors   PL6140 ... PL6147 (argument, dimension, value), PL_E_INVALID; PL6148, PL_E_UNSUPPORTED, for an element type without maps
+ */
+PL_MUST_CHECK pl_status pl_tmap_inputs_make(struct pl_tmap_inputs *out,
+                                            const struct pl_tmap_key *key,
+                                            const struct pl_plan_map *map, struct pl_call *call);
 
 #endif

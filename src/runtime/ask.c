@@ -1,0 +1,195 @@
+#include "src/runtime/ask.h"
+
+#include "src/check/check.h"
+#include "src/runtime/quick.h"
+#include "src/runtime/thread.h"
+
+static const struct pl_where nowhere = {0};
+
+static bool is_name(const char *s)
+{
+    size_t n = 0;
+    if (s == NULL || s[0] < 'a' || s[0] > 'z')
+        return false;
+    for (; s[n] != '\0'; n++)
+        if (!((s[n] >= 'a' && s[n] <= 'z') || (s[n] >= '0' && s[n] <= '9') || s[n] == '_'))
+            return false;
+    return n <= 40;
+}
+
+/* What is wrong with a kernel's description, or NULL. */
+static const char *why_not_kernel(const pl_kernel *k)
+{
+    if (k == NULL)
+        return "it is NULL";
+    if (k->struct_size != sizeof *k)
+        return "struct_size is not sizeof(pl_kernel)";
+    if (k->body == NULL || k->launch_dims == NULL)
+        return "body or launch_dims is NULL";
+    if (k->n_params > PL_MAX_ARGS || (k->n_params != 0 && k->params == NULL))
+        return "it has more than 32 parameters, or params is NULL";
+    if (k->params_bytes > PL_MAX_PARAMS_BYTES)
+        return "params_bytes is above 256";
+    if (k->n_configs < 1)
+        return "n_configs is below 1";
+    if (k->configure == NULL && k->params_bytes > k->options_bytes)
+        return "without configure(), params are the options: params_bytes may not be larger";
+    return NULL;
+}
+
+pl_status pl_ask_check_name(const struct pl_ask *ask, struct pl_call *call)
+{
+    if (is_name(ask->request.kernel->name))
+        return PL_OK;
+    return pl_e_kernel_struct(call, PL_E_INVALID, nowhere,
+                              "name is not [a-z][a-z0-9_]* of at most 40 bytes");
+}
+
+static pl_status take_options(struct pl_ask *ask, const pl_launch_options *options,
+                              struct pl_call *call)
+{
+    if (options == NULL) {
+        ask->options = (pl_launch_options){.struct_size = sizeof ask->options};
+        return PL_OK;
+    }
+    if (options->struct_size != sizeof *options)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
+                             "options->struct_size is not sizeof(pl_launch_options)");
+    ask->options = *options;
+    if (options->stages != NULL)
+        *options->stages = (pl_stage_ns){0};
+    call->report = options->report;
+    call->file = options->file;
+    call->line = options->line;
+    return PL_OK;
+}
+
+static const void *zeros(void)
+{
+    static const uint64_t none[PL_MAX_PARAMS_BYTES / 8];
+    return none;
+}
+
+static pl_status take_kernel_options(struct pl_ask *ask, struct pl_call *call)
+{
+    const pl_kernel *k = ask->request.kernel;
+    const void *given = ask->options.params;
+    if (given == NULL)
+        given = k->default_options;
+    if (given == NULL && k->options_bytes > PL_MAX_PARAMS_BYTES)
+        return pl_e_kernel_struct(call, PL_E_INVALID, nowhere,
+                                  "options_bytes is above 256 and there are no default_options");
+    ask->request.options = k->options_bytes == 0 ? NULL : given != NULL ? given : zeros();
+    return PL_OK;
+}
+
+/* The quick answer was no: now all of it, in words. */
+static pl_status fail_args(const struct pl_args_request *q, struct pl_call *call)
+{
+    struct pl_arena arena = {0};
+    struct pl_diags diags;
+    pl_diags_init(&diags, &arena);
+    (void)pl_check_args(q, &diags);
+    pl_status st = pl_call_fail_diags(call, PL_E_INVALID, &diags);
+    pl_arena_fini(&arena);
+    return st;
+}
+
+pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call)
+{
+    pl_request *r = &ask->request;
+    if (pl_quick_args(r->kernel, r->args, r->n_args, &r->facts) &&
+        (r->kernel->expect_shape == NULL || pl_quick_shapes(r)))
+        return PL_OK;
+    const struct pl_args_request q = {
+        .kernel = r->kernel,
+        .options = r->options,
+        .args = r->args,
+        .n_args = r->n_args,
+        .device = r->device,
+        .file = call->file,
+        .line = call->line,
+    };
+    if (!pl_check_args(&q, NULL))
+        return fail_args(&q, call);
+    r->facts = pl_facts_of(r->kernel, r->args);
+    return PL_OK;
+}
+
+bool pl_ask_configure(struct pl_ask *ask, int32_t config)
+{
+    const pl_kernel *k = ask->request.kernel;
+    if (k->params_bytes != 0)
+        memset(ask->config, 0, (k->params_bytes + 7) / 8 * 8);
+    if (k->configure == NULL) {
+        if (k->params_bytes != 0)
+            memcpy(ask->config, ask->request.options, k->params_bytes);
+        return config == PL_CONFIG_BEST || config == 0;
+    }
+    struct pl_inside *in = pl_inside_get();
+    in->building = k->name;
+    bool is_served = k->configure(&ask->request, config, ask->config);
+    in->building = NULL;
+    return is_served;
+}
+
+int32_t pl_ask_config_index(const struct pl_ask *ask)
+{
+    const pl_kernel *k = ask->request.kernel;
+    struct pl_ask other = *ask;
+    for (int32_t i = 0; i < k->n_configs; i++)
+        if (pl_ask_configure(&other, i) && memcmp(other.config, ask->config, k->params_bytes) == 0)
+            return i;
+    return PL_CONFIG_BEST;
+}
+
+pl_launch_dims pl_ask_dims(const struct pl_ask *ask, const void *config)
+{
+    pl_launch_dims dims = {{0, 0, 0}};
+    struct pl_inside *in = pl_inside_get();
+    in->building = ask->request.kernel->name;
+    ask->request.kernel->launch_dims(&ask->request, config, &dims);
+    in->building = NULL;
+    return dims;
+}
+
+pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel, const pl_arg *args,
+                      size_t n_args, const pl_launch_options *options, const pl_device_info *device,
+                      struct pl_call *call)
+{
+    const char *why = why_not_kernel(kernel);
+    ask->is_nearest = false;
+    if (why != NULL)
+        return pl_e_kernel_struct(call, PL_E_INVALID, nowhere, why);
+    call->kernel = kernel->name;
+    pl_status st = take_options(ask, options, call);
+    if (st != PL_OK)
+        return st;
+    if (args == NULL && n_args != 0)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function, "args is NULL");
+    ask->request = (pl_request){.kernel = kernel, .args = args, .n_args = n_args, .device = device};
+    st = take_kernel_options(ask, call);
+    if (st == PL_OK)
+        st = pl_ask_check_args(ask, call);
+    if (st != PL_OK)
+        return st;
+    int32_t config = ask->options.config - 1; /* 0 in the options is the best one, -1 */
+    if (!pl_ask_configure(ask, config))
+        return pl_e_no_config(call, PL_E_INVALID, nowhere, kernel->name, (int)config);
+    return PL_OK;
+}
+
+void pl_ask_key(const struct pl_ask *ask, struct pl_key *key)
+{
+    const struct pl_key_parts parts = {
+        .kernel = ask->request.kernel,
+        .args = ask->request.args,
+        .params = ask->config,
+        .facts = ask->request.facts,
+        .arch = ask->request.device->arch,
+        .is_pdl = ask->options.pdl,
+        .assemble_flags = (uint8_t)(ask->options.flags & 3),
+        .ptx_cap = ask->ptx_cap,
+    };
+    pl_key_make(key, &parts);
+}

@@ -1,0 +1,51 @@
+#ifndef PL_RUNTIME_LAUNCH_H
+#define PL_RUNTIME_LAUNCH_H
+/*
+ * A launch of a built variant: the arguments become the kernel's parameter block, the grid is folded where the hardware's
+ * limits ask for it, and the driver is called. No lock, no allocation, no environment.
+ */
+#include "src/runtime/ask.h"
+#include "src/runtime/context.h"
+
+/* One launch or preparation on its way: who asked, the thread's block, the place, the stream. */
+struct pl_run {
+    struct pl_call *call;
+    struct pl_thread *thread;
+    struct pl_place place;
+    pl_stream stream;
+};
+
+enum { PL_PARAM_BLOCK_BYTES = 4096 };
+
+/* The parameter block and the grid of one launch. */
+struct pl_packed {
+    uint32_t grid[3];
+    _Alignas(128) unsigned char block[PL_PARAM_BLOCK_BYTES];
+};
+
+/*
+ * Fill the parameter block and the grid.
+ *
+ *   dims  logical grid, no extent below 1
+ *   run   its place's CUDA context is made current when a tensor map must be encoded
+ *
+ * Errors   PL6132, PL6134, PL614x
+ */
+PL_MUST_CHECK pl_status pl_pack_params(struct pl_packed *out, const struct pl_variant *v,
+                                       const struct pl_ask *ask, const pl_launch_dims *dims,
+                                       struct pl_run *run);
+
+/* Pack and launch in the place's context. */
+PL_MUST_CHECK pl_status pl_launch_variant(const struct pl_variant *v, const struct pl_ask *ask,
+                                          const pl_launch_dims *dims, struct pl_run *run);
+
+/*
+ * Find or build the variant of a request, and mark it as in use by this thread (thread->in_use) until that is cleared. A miss
+ * loads in the run's place.
+ *
+ * Errors   those of a build; PL6122 … PL6125
+ */
+PL_MUST_CHECK pl_status pl_variant_get(struct pl_variant **out, struct pl_ask *ask,
+                                       struct pl_run *run);
+
+#endif

@@ -1,0 +1,115 @@
+#include "src/runtime/quick.h"
+
+#include "src/ir/fact.h"
+#include "src/runtime/key.h"
+
+/* Bytes that a tensor may touch. */
+struct span {
+    uint64_t first, end;
+};
+
+/* log2 of the bytes of an element; 255: not a whole power of two, not quick. */
+static const uint8_t log_bytes[PL_DTYPE_COUNT] = {
+    [PL_DTYPE_NONE] = 255,
+#define PL_DTYPE(id, name, bits, kind)                                                             \
+    [PL_##id] = (bits) == 8 ? 0 : (bits) == 16 ? 1 : (bits) == 32 ? 2 : (bits) == 64 ? 3 : 255,
+#include <plaunch/dtype.def>
+#undef PL_DTYPE
+};
+
+static inline bool is_declared(const pl_param_decl *p, const pl_tensor *t)
+{
+    return (unsigned)t->dtype < PL_DTYPE_COUNT && (p->dtypes >> t->dtype & 1) != 0 &&
+           log_bytes[t->dtype] != 255 && t->rank >= p->min_rank && t->rank <= p->max_rank &&
+           t->rank <= PL_MAX_RANK && p->role != PL_ROLE_SCALAR;
+}
+
+/* One pass over the dimensions. False: not an ordinary tensor. */
+static inline bool scan(const pl_param_decl *p, const pl_tensor *t, struct span *span,
+                        pl_fact_set *facts)
+{
+    if (!is_declared(p, t))
+        return false;
+    const unsigned shift = log_bytes[t->dtype];
+    const int last = t->rank - 1;
+    uint64_t high = 0, any = 0, outer = 0, inner = 0, is_odd = 0;
+    for (int i = 0; i <= last; i++) {
+        uint64_t n = (uint64_t)t->shape[i], s = (uint64_t)t->strides[i];
+        any |= n | s;
+        if (n <= 1) {
+            is_odd |= n ^ 1; /* empty */
+            inner = 1;
+            continue;
+        }
+        is_odd |= s == 0;
+        outer |= i != last ? s : 0;
+        inner = s;
+        high += (n - 1) * s;
+        any |= high;
+    }
+    /* Negative numbers have their top bit set and land here too; below 2^31 no sum of eight overflows. */
+    if (any >> 31 != 0 || is_odd != 0 || high == INT32_MAX || t->address == 0 ||
+        (t->address & (((uint64_t)1 << shift) - 1)) != 0)
+        return false;
+    *span = (struct span){t->address, t->address + ((high + 1) << shift)};
+    *facts = PL_FACT_I32 | (last < 0 || inner == 1 ? PL_FACT_UNIT_STRIDE : 0) |
+             (((outer << shift | t->address) & 15) == 0 ? PL_FACT_ALIGN16 : 0);
+    if (((p->required | p->specialised) & PL_FACT_DENSE) != 0)
+        *facts |= pl_fact_among(t, PL_FACT_DENSE);
+    return (*facts & p->required) == p->required;
+}
+
+static bool is_scalar(const pl_param_decl *p, pl_arg_kind kind)
+{
+    pl_dtype t = kind == PL_ARG_I32 ? PL_I32 : kind == PL_ARG_I64 ? PL_I64 : PL_F32;
+    return kind != PL_ARG_NONE && kind != PL_ARG_TENSOR && p->role == PL_ROLE_SCALAR &&
+           (p->dtypes >> t & 1) != 0;
+}
+
+static inline bool is_apart(const struct span *spans, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (spans[i].first < spans[k].end && spans[k].first < spans[i].end)
+            return false;
+    return true;
+}
+
+bool pl_quick_args(const pl_kernel *k, const pl_arg *args, size_t n_args, pl_fact_set *facts)
+{
+    struct span spans[PL_MAX_ARGS];
+    pl_fact_set named = 0, broken = 0, has = 0;
+    size_t n_spans = 0;
+    if (n_args != k->n_params)
+        return false;
+    for (size_t i = 0; i < n_args; i++) {
+        const pl_param_decl *p = &k->params[i];
+        if (args[i].kind != PL_ARG_TENSOR) {
+            if (!is_scalar(p, args[i].kind))
+                return false;
+            continue;
+        }
+        if (!scan(p, &args[i].u.tensor, &spans[n_spans], &has) || !is_apart(spans, n_spans))
+            return false;
+        n_spans++;
+        named |= p->specialised;
+        broken |= p->specialised & ~has;
+    }
+    *facts = named & ~broken;
+    return true;
+}
+
+bool pl_quick_shapes(const pl_request *r)
+{
+    for (size_t i = 0; i < r->n_args; i++) {
+        const pl_tensor *t = &r->args[i].u.tensor;
+        pl_shape want;
+        want.rank = -1;
+        if (r->args[i].kind != PL_ARG_TENSOR)
+            continue;
+        r->kernel->expect_shape(r, i, &want);
+        if (want.rank >= 0 && (want.rank != t->rank ||
+                               memcmp(want.d, t->shape, (size_t)t->rank * sizeof *want.d) != 0))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,852 @@
+/* Launches over the do-nothing driver: keys and counts, errors, capture, contexts, eviction, prepared kernels, memory. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#include <plaunch.h>
+
+#include "base/os.h"
+#include "tests/nodriver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/suite.h"
+
+/* ---- a kernel: y = 2 x, one row of a tile after the other ---- */
+
+struct config {
+    int32_t cols;
+    int32_t ignored; /* in the key, not in the text */
+};
+
+static int n_bodies;
+
+static void body(pl_builder *b, const void *params)
+{
+    const struct config *c = params;
+    __atomic_add_fetch(&n_bodies, 1, __ATOMIC_RELAXED);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_offs at = PL_OFF(b, pl_program_id(b, 1), pl_program_id(b, 0));
+    pl_val v = pl_load(b, pl_tile(b, x, at, PL_SHAPE(1, c->cols)));
+    pl_store(b, pl_tile(b, y, at, PL_SHAPE(1, c->cols)), pl_add(b, v, v));
+}
+
+static bool configure(const pl_request *r, int32_t config, void *params)
+{
+    struct config *c = params;
+    int64_t n = r->args[0].u.tensor.shape[1];
+    c->cols = config == 1 || (config == PL_CONFIG_BEST && n > 1000) ? 512 : 128;
+    c->ignored = r->options != NULL ? *(const int32_t *)r->options : 0;
+    return config < 2;
+}
+
+static void launch_dims(const pl_request *r, const void *params, pl_launch_dims *out)
+{
+    const struct config *c = params;
+    const pl_tensor *t = &r->args[1].u.tensor;
+    out->grid[0] = (t->shape[1] + c->cols - 1) / c->cols;
+    out->grid[1] = t->shape[0];
+    out->grid[2] = 1;
+}
+
+#define DECL(name_, role_)                                                                         \
+    {                                                                                              \
+        .name = name_, .role = role_, .min_rank = 2, .max_rank = 2,                                \
+        .dtypes = PL_DT(F32) | PL_DT(F16), .specialised = PL_FACT_ALIGN16 | PL_FACT_I32            \
+    }
+static const pl_param_decl decls[] = {DECL("x", PL_ROLE_IN), DECL("y", PL_ROLE_OUT)};
+static const pl_kernel kernel = {
+    .struct_size = sizeof kernel,
+    .name = "twice",
+    .params = decls,
+    .n_params = 2,
+    .params_bytes = sizeof(struct config),
+    .options_bytes = sizeof(int32_t),
+    .n_configs = 2,
+    .configure = configure,
+    .body = body,
+    .launch_dims = launch_dims,
+};
+
+/* ---- fixture ---- */
+
+static struct nodriver *nd;
+static pl_context *ctx;
+static pl_error err;
+static pl_arg args[2];
+static char cache_folder[64], nodriver_path[256];
+static const pl_stream stream = (pl_stream)(uintptr_t)0x5000; /* of device 0's context */
+
+static void set_args(int64_t m, int64_t n, pl_dtype t)
+{
+    args[0] = pl_arg_tensor(pl_tensor_make(0x7000000, t, PL_SHAPE(m, n)));
+    args[1] = pl_arg_tensor(pl_tensor_make(0x7000000000, t, PL_SHAPE(m, n)));
+}
+
+static void make_context(const pl_context_options *more)
+{
+    pl_context_options o = more != NULL ? *more : (pl_context_options){.cache_dir = ""};
+    o.struct_size = sizeof o;
+    o.driver = nodriver_path;
+    ck_assert_msg(pl_context_create(&ctx, &o, &err) == PL_OK, "%s", err.text);
+}
+
+static void setup(void)
+{
+    snprintf(nodriver_path, sizeof nodriver_path, "%s/tests/.libs/libnodriver.so", PL_BUILDDIR);
+    void *lib = pl_os_lib_open(nodriver_path, NULL, 0);
+    ck_assert_ptr_nonnull(lib);
+    nodriver_state_function get;
+    void *f = pl_os_lib_sym(lib, "nodriver_state");
+    memcpy(&get, &f, sizeof get);
+    nd = get();
+    nd->is_recording = true;
+    strcpy(cache_folder, "/tmp/plaunch-launch.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(cache_folder));
+    make_context(NULL);
+    set_args(3, 100, PL_F32);
+}
+
+static void teardown(void)
+{
+    char command[128];
+    pl_context_destroy(ctx);
+    ck_assert_uint_eq(nd->n_calls[ND_CtxPushCurrent] - nd->n_failed[ND_CtxPushCurrent],
+                      nd->n_calls[ND_CtxPopCurrent]);
+    snprintf(command, sizeof command, "rm -rf %s", cache_folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static pl_status launch_on(pl_stream s, const pl_launch_options *o)
+{
+    return pl_launch(ctx, &kernel, s, args, 2, o, &err);
+}
+static pl_status launch(void) { return launch_on(stream, NULL); }
+
+static void launch_ok(void)
+{
+    pl_status st = launch();
+    ck_assert_msg(st == PL_OK, "%s: %s", pl_status_name(st), err.text);
+}
+
+static pl_launch_options with(pl_compile_policy policy)
+{
+    return (pl_launch_options){.struct_size = sizeof(pl_launch_options), .policy = policy};
+}
+
+static pl_stats stats(void) { return pl_context_stats(ctx); }
+
+/* ---- keys and counts ---- */
+
+/* Case 20: dynamic extents build nothing new; issue: one kernel at 8 dynamic shapes is built once. */
+START_TEST(one_build_for_all_sizes)
+{
+    for (int64_t m = 1; m < 200; m += 7) {
+        set_args(m, 4 + m * 4 % 900, PL_F32);
+        launch_ok();
+        ck_assert_uint_eq(nd->config.grid[1], (unsigned)m);
+        uint64_t address;
+        memcpy(&address, nd->block, 8);
+        ck_assert_uint_eq(address, 0x7000000);
+    }
+    ck_assert_uint_eq(stats().builds, 1);
+    ck_assert_uint_eq(stats().miss, 1);
+    ck_assert_uint_eq(stats().hit_memory, stats().launches - 1);
+    ck_assert_int_eq(n_bodies, 1);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 1);
+}
+END_TEST
+
+START_TEST(variants_are_what_changes_code)
+{
+    launch_ok();
+    set_args(3, 104, PL_F16);
+    launch_ok();
+    ck_assert_uint_eq(stats().builds, 2);
+    args[0].u.tensor.address += 2; /* loses ALIGN16 */
+    launch_ok();
+    ck_assert_uint_eq(stats().builds, 3);
+    set_args(3, 2000, PL_F16); /* another configuration */
+    launch_ok();
+    ck_assert_uint_eq(stats().builds, 4);
+}
+END_TEST
+
+/* Two requests with one text share a module. */
+START_TEST(one_text_is_one_module)
+{
+    int32_t option = 0;
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    o.params = &option;
+    for (option = 0; option < 5; option++)
+        ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+    ck_assert_uint_eq(stats().builds, 5);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 1);
+}
+END_TEST
+
+START_TEST(stage_times)
+{
+    pl_stage_ns ns;
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    o.stages = &ns;
+    ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+    ck_assert(ns.trace != 0 && ns.plan != 0 && ns.emit != 0 && ns.load != 0 && ns.launch != 0);
+    ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+    ck_assert(ns.trace == 0 && ns.plan == 0 && ns.emit == 0 && ns.load == 0 && ns.launch != 0);
+}
+END_TEST
+
+/* ---- errors ---- */
+
+/* All rules that are broken are told, nothing is written, nothing reaches the driver. */
+START_TEST(broken_arguments)
+{
+    pl_report *report;
+    pl_report_item item;
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    ck_assert_int_eq(pl_report_create(&report), PL_OK);
+    o.report = report;
+    o.file = "program.c";
+    o.line = 42;
+    args[0].u.tensor.dtype = PL_I32;
+    args[1].u.tensor.rank = 1;
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
+    ck_assert_uint_eq(pl_report_n_errors(report), 2);
+    ck_assert(pl_report_get(report, 1, &item));
+    ck_assert_int_eq(item.argument, 1);
+    ck_assert_int_eq(item.line, 42);
+    ck_assert_str_eq(item.file, "program.c");
+    ck_assert(!pl_report_get(report, 2, &item));
+    ck_assert_int_eq(err.status, PL_E_INVALID);
+    ck_assert_int_eq(err.argument, 0);
+    ck_assert_int_eq(err.line, 42);
+    ck_assert_int_eq(launch_on(stream, &o),
+                     PL_E_INVALID); /* and again, and without an error object */
+    ck_assert_int_eq(pl_launch(ctx, &kernel, stream, args, 2, NULL, NULL), PL_E_INVALID);
+    ck_assert_uint_eq(stats().emitted, 0);
+    ck_assert_uint_eq(stats().rejected, 3);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData] + nd->n_calls[ND_LaunchKernelEx], 0);
+    pl_report_clear(report);
+    ck_assert_uint_eq(pl_report_count(report), 0);
+    pl_report_destroy(report);
+}
+END_TEST
+
+START_TEST(broken_kernels)
+{
+    static const char *const names[] = {NULL, "",    "Twice",
+                                        "2x", "a-b", "a_name_that_is_longer_than_forty_characters"};
+    pl_kernel k = kernel;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        k.name = names[i];
+        ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_INVALID);
+        ck_assert_int_eq(err.code, 6120);
+    }
+    pl_kernel bad[7];
+    for (int i = 0; i < 7; i++)
+        bad[i] = kernel;
+    bad[0].struct_size = 8;
+    bad[1].body = NULL;
+    bad[2].launch_dims = NULL;
+    bad[3].n_params = 33;
+    bad[4].params_bytes = 257;
+    bad[5].n_configs = 0;
+    bad[6].params = NULL;
+    for (int i = 0; i < 7; i++) {
+        ck_assert_int_eq(pl_launch(ctx, &bad[i], stream, args, 2, NULL, &err), PL_E_INVALID);
+        ck_assert_int_eq(err.code, 6120);
+    }
+    ck_assert_int_eq(pl_launch(ctx, NULL, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(pl_launch(NULL, &kernel, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(pl_launch(ctx, &kernel, stream, NULL, 2, NULL, &err), PL_E_INVALID);
+    pl_launch_options o = {.struct_size = 1};
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6110);
+    o = with(PL_COMPILE_BLOCK);
+    o.config = 3;
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6121);
+}
+END_TEST
+
+/* A body that breaks a rule: no text. */
+static void bad_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref x = pl_param(b, 0);
+    pl_store(b, x, pl_load(b, pl_param(b, 7)));
+}
+
+START_TEST(broken_bodies)
+{
+    pl_kernel k = kernel;
+    k.body = bad_body;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_ne(err.code, 0);
+    ck_assert_int_gt(err.line, 0);
+    ck_assert_ptr_nonnull(strstr(err.file, "check_runtime_launch.c"));
+    ck_assert_uint_eq(stats().emitted, 0);
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_INVALID); /* not hung */
+}
+END_TEST
+
+static pl_status inner_status;
+static int32_t inner_code;
+
+static void recursive_body(pl_builder *b, const void *params)
+{
+    pl_error e;
+    inner_status = pl_launch(ctx, &kernel, stream, args, 2, NULL, &e);
+    inner_code = e.code;
+    body(b, params);
+}
+
+START_TEST(recursion)
+{
+    pl_kernel k = kernel;
+    k.body = recursive_body;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_OK);
+    ck_assert_int_eq(inner_status, PL_E_RECURSION);
+    ck_assert_int_eq(inner_code, 6113);
+    launch_ok();
+}
+END_TEST
+
+static const int launch_calls[] = {ND_StreamGetCtx,     ND_CtxGetId,          ND_CtxPushCurrent,
+                                   ND_CtxGetDevice,     ND_StreamIsCapturing, ND_LibraryLoadData,
+                                   ND_LibraryGetKernel, ND_KernelGetFunction, ND_FuncLoad,
+                                   ND_LaunchKernelEx};
+
+/* Each driver call of a cold launch fails once: its code comes back, and the next launch works. */
+START_TEST(each_driver_call_fails)
+{
+    const pl_stream other = (pl_stream)(uintptr_t)0x5001; /* a context not met before */
+    nd->fail_call = launch_calls[_i] + 1;
+    nd->fail_after = (int)nd->n_calls[launch_calls[_i]];
+    nd->fail_count = 1;
+    nd->fail_code = 999;
+    ck_assert_int_eq(launch_on(other, NULL), PL_E_DRIVER);
+    ck_assert_int_eq(err.driver_code, 999);
+    ck_assert(err.code == 6115 || err.code == 6160);
+    ck_assert_int_eq(launch_on(other, NULL), PL_OK);
+}
+END_TEST
+
+START_TEST(faults_name_the_last_launches)
+{
+    launch_ok();
+    nd->fail_call = ND_LaunchKernelEx + 1;
+    nd->fail_after = (int)nd->n_calls[ND_LaunchKernelEx];
+    nd->fail_code = PL_CU_LAUNCH_FAILED;
+    ck_assert_int_eq(launch(), PL_E_FAULT);
+    ck_assert_int_eq(err.code, 6116);
+    ck_assert_int_eq(err.driver_code, 719);
+    ck_assert_ptr_nonnull(strstr(err.text, "pl_twice_"));
+    ck_assert_ptr_nonnull(strstr(err.text, "<1x3x1>"));
+}
+END_TEST
+
+/* ---- policies, capture ---- */
+
+START_TEST(never_takes_the_nearest_prepared)
+{
+    pl_launch_options never = with(PL_COMPILE_NEVER), second = with(PL_COMPILE_BLOCK);
+    pl_prepared *p;
+    ck_assert_int_eq(launch_on(stream, &never), PL_E_NOT_CACHED);
+    ck_assert_int_eq(err.code, 6122);
+    second.config = 2; /* the other configuration, and tensors with fewer facts */
+    args[0].u.tensor.address += 4;
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, &second, &p, &err), PL_OK);
+    args[0].u.tensor.address -= 4;
+    ck_assert_int_eq(launch_on(stream, &never), PL_OK);
+    ck_assert_uint_eq(stats().builds, 1);
+    ck_assert_uint_eq(nd->config.grid[0], 1);
+    set_args(3, 600, PL_F32); /* its grid is that of the variant: tiles of 512 */
+    ck_assert_int_eq(launch_on(stream, &never), PL_OK);
+    ck_assert_uint_eq(nd->config.grid[0], 2);
+    set_args(3, 600, PL_F16); /* another dtype is no neighbour */
+    ck_assert_int_eq(launch_on(stream, &never), PL_E_NOT_CACHED);
+    pl_prepared_destroy(p);
+}
+END_TEST
+
+/* A variant that relies on a fact does not serve tensors without it. */
+START_TEST(never_respects_facts)
+{
+    pl_launch_options never = with(PL_COMPILE_NEVER);
+    launch_ok();
+    args[0].u.tensor.address += 4;
+    ck_assert_int_eq(launch_on(stream, &never), PL_E_NOT_CACHED);
+}
+END_TEST
+
+/* Case 29. */
+START_TEST(cold_launch_in_a_capture)
+{
+    nd->capture_status = PL_CU_CAPTURE_ACTIVE;
+    ck_assert_int_eq(launch(), PL_E_CAPTURING);
+    ck_assert_int_eq(err.code, 6123);
+    ck_assert_uint_eq(stats().capture_miss, 1);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData] + nd->n_calls[ND_CtxSynchronize], 0);
+    nd->capture_status = PL_CU_CAPTURE_NONE;
+    launch_ok();
+    nd->capture_status = PL_CU_CAPTURE_ACTIVE;
+    launch_ok();
+    ck_assert_int_eq(launch_on((pl_stream)(uintptr_t)0x5001, NULL),
+                     PL_E_CAPTURING); /* not loaded in that context */
+    ck_assert_uint_eq(stats().capture_miss, 2);
+}
+END_TEST
+
+START_TEST(legacy_stream_beside_a_capture)
+{
+    nd->fail_call = ND_StreamIsCapturing + 1;
+    nd->fail_code = PL_CU_STREAM_CAPTURE_IMPLICIT;
+    ck_assert_int_eq(launch_on(NULL, NULL), PL_E_CAPTURING);
+    pl_prepared *p;
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err),
+                     PL_OK); /* loads are RELAXED */
+    pl_prepared_destroy(p);
+}
+END_TEST
+
+/* ---- zero sizes and grids ---- */
+
+/* Cases 62 and 71. */
+START_TEST(nothing_to_do_is_success)
+{
+    for (int i = 0; i < 2; i++) {
+        set_args(0, 5, PL_F32);
+        args[0].u.tensor.address = args[1].u.tensor.address = 0;
+        launch_ok();
+        set_args(5, 0, PL_F32);
+        launch_ok();
+        ck_assert_uint_eq(stats().builds, (unsigned)i);
+        ck_assert_uint_eq(stats().launches, (unsigned)i);
+        set_args(5, 5, PL_F32);
+        launch_ok();
+    }
+}
+END_TEST
+
+/* Case 61. */
+START_TEST(long_grids_fold_into_x)
+{
+    set_args(70000, 300, PL_F32);
+    launch_ok();
+    ck_assert_uint_eq(nd->config.grid[0], 3 * 70000);
+    ck_assert_uint_eq(nd->config.grid[1], 1);
+    set_args(65535, 300, PL_F32);
+    launch_ok();
+    ck_assert_uint_eq(nd->config.grid[0], 3);
+    ck_assert_uint_eq(nd->config.grid[1], 65535);
+    set_args((int64_t)1 << 31, 1, PL_F32);
+    ck_assert_int_eq(launch(), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6132);
+}
+END_TEST
+
+/* ---- contexts and threads ---- */
+
+/* Case 23: one variant, finalised in each CUDA context that launches it. */
+START_TEST(two_cuda_contexts)
+{
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(launch_on((pl_stream)(uintptr_t)0x5000, NULL), PL_OK);
+        ck_assert_int_eq(launch_on((pl_stream)(uintptr_t)0x5001, NULL), PL_OK);
+    }
+    ck_assert_uint_eq(stats().builds, 1);
+    ck_assert_uint_eq(nd->n_calls[ND_FuncLoad], 2);
+    ck_assert_uint_eq(nd->n_calls[ND_LaunchKernelEx], 8);
+}
+END_TEST
+
+/* Case 24. */
+START_TEST(stream_of_another_device)
+{
+    ck_assert_int_eq(launch_on((pl_stream)(uintptr_t)0x5010, NULL), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6131);
+    ck_assert_int_eq(err.actual, 1);
+    ck_assert_int_eq(err.expected, 0);
+}
+END_TEST
+
+START_TEST(tensor_of_another_device)
+{
+    args[1].u.tensor.address |= (uint64_t)3 << 60; /* the do-nothing driver's way to say device 3 */
+    ck_assert_int_eq(launch(), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6130);
+    ck_assert_int_eq(err.argument, 1);
+    ck_assert_int_eq(err.actual, 3);
+    ck_assert_uint_eq(stats().emitted, 0);
+}
+END_TEST
+
+/* More contexts than there are slots: each launch finalises anew, and works. */
+START_TEST(more_contexts_than_slots)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (uintptr_t i = 0; i < 80; i++)
+            ck_assert_int_eq(launch_on((pl_stream)(0x5000 + i / 16 * 0x100 + i % 16), NULL), PL_OK);
+    ck_assert_uint_eq(stats().builds, 1);
+    ck_assert_uint_eq(stats().launches, 160);
+}
+END_TEST
+
+static void *launch_once(void *p)
+{
+    pl_arg mine[2];
+    pl_error e;
+    (void)p;
+    memcpy(mine, args, sizeof mine);
+    for (int i = 0; i < 50; i++)
+        if (pl_launch(ctx, &kernel, i % 2 ? stream : NULL, mine, 2, NULL, &e) != PL_OK)
+            return p;
+    return NULL;
+}
+
+/* Case 22 through the public function; no thread has a current context. */
+START_TEST(threads_share_one_build)
+{
+    pthread_t threads[64];
+    nd->is_recording = false;
+    nd->load_ns = 3000000;
+    for (int i = 0; i < 64; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, launch_once, args), 0);
+    for (int i = 0; i < 64; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    ck_assert_uint_eq(stats().builds, 1);
+    ck_assert_uint_eq(stats().launches, 64 * 50);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 1);
+}
+END_TEST
+
+/* ---- eviction ---- */
+
+/* Case 19: more variants than the driver holds. */
+START_TEST(idle_modules_make_room)
+{
+    nd->max_libraries = 4;
+    pl_kernel kernels[20];
+    for (int pass = 0; pass < 3; pass++) {
+        for (int i = 0; i < 20; i++) {
+            static const char *const names[20] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j",
+                                                  "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"};
+            kernels[i] = kernel;
+            kernels[i].name = names[i];
+            ck_assert_int_eq(pl_launch(ctx, &kernels[i], stream, args, 2, NULL, &err), PL_OK);
+        }
+    }
+    ck_assert_uint_gt(stats().evicted, 0);
+    ck_assert_uint_eq(stats().launches, 60);
+    ck_assert_uint_le(nd->n_calls[ND_LibraryLoadData] - nd->n_calls[ND_LibraryUnload], 4);
+}
+END_TEST
+
+START_TEST(pinned_modules_stay)
+{
+    pl_prepared *p[3];
+    static const char *const names[3] = {"a", "b", "c"};
+    pl_kernel k[3];
+    nd->max_libraries = 2;
+    for (int i = 0; i < 3; i++) {
+        k[i] = kernel;
+        k[i].name = names[i];
+        pl_status st = pl_prepare(ctx, &k[i], args, 2, NULL, &p[i], &err);
+        ck_assert_int_eq(st, i < 2 ? PL_OK : PL_E_NOMEM);
+    }
+    ck_assert_int_eq(pl_launch_prepared(p[0], stream, args, 2, &err), PL_OK);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryUnload], 0);
+    pl_prepared_destroy(p[0]);
+    pl_prepared_destroy(p[1]);
+}
+END_TEST
+
+/* ---- prepared ---- */
+
+START_TEST(prepared_launches)
+{
+    pl_prepared *p;
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+    for (int64_t n = 4; n < 1000; n += 100) {
+        set_args(n, n, PL_F32);
+        ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_OK);
+        ck_assert_uint_eq(nd->config.grid[0], (unsigned)(n + 127) / 128);
+        ck_assert_uint_eq(nd->config.grid[1], (unsigned)n);
+    }
+    set_args(0, 7, PL_F32);
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_OK);
+    set_args(3, 100, PL_F16);
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_E_VARIANT);
+    ck_assert_int_eq(err.code, 6124);
+    set_args(3, 100, PL_F32);
+    args[0].u.tensor.address += 4;
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_E_VARIANT);
+    args[0].u.tensor.rank = 1;
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_E_INVALID);
+    ck_assert_uint_eq(stats().builds, 1);
+    pl_prepared_destroy(p);
+    pl_prepared_destroy(NULL);
+}
+END_TEST
+
+START_TEST(prepare_all_builds_every_variant)
+{
+    pl_launch_options never = with(PL_COMPILE_NEVER);
+    ck_assert_int_eq(pl_prepare_all(ctx, &kernel, args, 2, NULL, &err), PL_OK);
+    ck_assert_uint_eq(stats().builds, 8); /* two configurations, two facts */
+    for (int i = 0; i < 8; i++) {
+        set_args(3, i & 1 ? 100 : 2000, PL_F32);
+        args[0].u.tensor.address += i & 2 ? 4 : 0;
+        args[1].u.tensor.strides[0] = i & 4 ? (int64_t)1 << 33 : 2048;
+        ck_assert_int_eq(launch_on(stream, &never), PL_OK);
+    }
+    ck_assert_uint_eq(stats().builds, 8);
+    ck_assert_uint_eq(stats().hit_memory, 8);
+}
+END_TEST
+
+START_TEST(packs_for_graphs)
+{
+    pl_prepared *p;
+    static pl_pack pack;
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+    set_args(7, 300, PL_F32);
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_OK);
+    ck_assert_int_eq(pl_prepared_pack(p, args, 2, &pack, &err), PL_OK);
+    ck_assert(!pack.is_empty);
+    ck_assert_ptr_nonnull(pack.function);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(pack.grid[i], nd->config.grid[i]);
+        ck_assert_uint_eq(pack.block[i], nd->config.block[i]);
+    }
+    ck_assert_uint_eq(pack.smem_bytes, nd->config.dynamic_smem_bytes);
+    ck_assert_uint_gt(pack.n_params, 2);
+    ck_assert_mem_eq(pack.params[0], nd->block, 16); /* two addresses */
+    for (uint32_t i = 0; i < pack.n_params; i++)
+        ck_assert((unsigned char *)pack.params[i] >= pack.storage &&
+                  (unsigned char *)pack.params[i] < pack.storage + sizeof pack.storage);
+    set_args(0, 300, PL_F32);
+    ck_assert_int_eq(pl_prepared_pack(p, args, 2, &pack, &err), PL_OK);
+    ck_assert(pack.is_empty);
+    pl_prepared_destroy(p);
+}
+END_TEST
+
+/* ---- disk ---- */
+
+static void use_disk(void)
+{
+    pl_context_destroy(ctx);
+    const pl_context_options o = {.cache_dir = cache_folder};
+    make_context(&o);
+}
+
+START_TEST(second_process_reads_the_disk)
+{
+    use_disk();
+    launch_ok();
+    ck_assert_uint_eq(stats().hit_disk, 0);
+    ck_assert_uint_eq(stats().assembled, 1);
+    use_disk();
+    launch_ok();
+    ck_assert_uint_eq(stats().hit_disk, 1);
+    ck_assert_uint_eq(stats().assembled, 0);
+    ck_assert_uint_eq(stats().builds, 1);
+}
+END_TEST
+
+static void other_body(pl_builder *b, const void *params)
+{
+    const struct config *c = params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_offs at = PL_OFF(b, pl_program_id(b, 1), pl_program_id(b, 0));
+    pl_val v = pl_load(b, pl_tile(b, x, at, PL_SHAPE(1, c->cols)));
+    pl_store(b, pl_tile(b, y, at, PL_SHAPE(1, c->cols)), pl_mul(b, v, v));
+}
+
+/* An edited body of the same name never meets the old binary. */
+START_TEST(edited_body)
+{
+    use_disk();
+    launch_ok();
+    pl_kernel k = kernel;
+    k.body = other_body;
+    use_disk();
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_OK);
+    ck_assert_uint_eq(stats().hit_disk, 0);
+}
+END_TEST
+
+START_TEST(damaged_entry_is_rebuilt)
+{
+    char command[256];
+    use_disk();
+    launch_ok();
+    snprintf(command, sizeof command,
+             "for f in %s/[0-9a-f]*/*; do printf x | dd of=$f bs=1 seek=60 conv=notrunc 2>/dev/null; done",
+             cache_folder);
+    ck_assert_int_eq(system(command), 0);
+    use_disk();
+    launch_ok();
+    ck_assert_uint_eq(stats().corrupt, 1);
+    ck_assert_uint_eq(stats().assembled, 1);
+    use_disk();
+    launch_ok();
+    ck_assert_uint_eq(stats().hit_disk, 1);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+static int n_until_empty, n_live;
+
+static void *get_scarce(size_t n_bytes, void *user)
+{
+    (void)user;
+    if (n_until_empty-- <= 0)
+        return NULL;
+    n_live++;
+    return malloc(n_bytes);
+}
+
+static void give_scarce(void *p, void *user)
+{
+    (void)user;
+    n_live -= p != NULL;
+    free(p);
+}
+
+START_TEST(out_of_memory_at_every_allocation)
+{
+    const pl_alloc_functions alloc = {.alloc = get_scarce, .free = give_scarce};
+    const pl_context_options o = {.cache_dir = cache_folder, .alloc = &alloc};
+    pl_context_destroy(ctx);
+    pl_status st = PL_E_NOMEM;
+    int n = 0;
+    for (; st != PL_OK; n++) {
+        n_until_empty = 1000;
+        make_context(&o);
+        n_until_empty = n;
+        st = launch();
+        ck_assert_msg(st == PL_OK || st == PL_E_NOMEM, "%d: %s %s", n, pl_status_name(st),
+                      err.text);
+        n_until_empty = 1000;
+        ck_assert_int_eq(launch(), PL_OK); /* it may be tried again */
+        pl_context_destroy(ctx);
+        ck_assert_int_eq(n_live, 0);
+    }
+    ck_assert_int_gt(n, 4);
+    make_context(NULL);
+}
+END_TEST
+
+START_TEST(scratch_limits)
+{
+    for (size_t limit = 1; limit < 100000000; limit *= 2) {
+        pl_context_destroy(ctx);
+        const pl_context_options o = {.cache_dir = "", .scratch_limit_bytes = limit};
+        make_context(&o);
+        pl_status st = launch();
+        ck_assert_msg(st == PL_OK || (st == PL_E_NOMEM && err.code == 6114), "%zu: %s", limit,
+                      err.text);
+        if (st == PL_OK)
+            return;
+    }
+    ck_abort_msg("no limit was enough");
+}
+END_TEST
+
+/* A warm launch allocates nothing. */
+START_TEST(warm_launches_allocate_nothing)
+{
+    const pl_alloc_functions alloc = {.alloc = get_scarce, .free = give_scarce};
+    const pl_context_options o = {.cache_dir = "", .alloc = &alloc};
+    pl_prepared *p;
+    pl_context_destroy(ctx);
+    n_until_empty = 1000;
+    make_context(&o);
+    launch_ok();
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+    n_until_empty = 0;
+    for (int i = 1; i < 100; i++) {
+        set_args(i, i * 4, PL_F32);
+        launch_ok();
+        ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_OK);
+    }
+    n_until_empty = 1000;
+    pl_prepared_destroy(p);
+}
+END_TEST
+
+/* ---- text without a device ---- */
+
+static void collect(const char *text, size_t n_bytes, void *user) { strncat(user, text, n_bytes); }
+
+START_TEST(text_without_a_device)
+{
+    static char text[3][100000];
+    pl_emit_options o = {.struct_size = sizeof o, .arch = "sm_90a"};
+    ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[0], &err), PL_OK);
+    ck_assert_ptr_nonnull(strstr(text[0], ".entry pl_twice_"));
+    ck_assert_ptr_null(strstr(text[0], "pl_twice_00000000"));
+    set_args(77, 99, PL_F32); /* other extents, same text */
+    ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[1], &err), PL_OK);
+    ck_assert_str_eq(text[0], text[1]);
+    o.kind = PL_TEXT_PLAN;
+    ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[2], &err), PL_OK);
+    ck_assert_str_ne(text[2], "");
+    o.arch = "sm_75";
+    ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[2], &err), PL_E_UNSUPPORTED);
+    o.arch = "90a";
+    ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[2], &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(pl_emit(&kernel, args, 2, NULL, collect, text[2], &err), PL_E_INVALID);
+    ck_assert_uint_eq(nd->n_calls[ND_LaunchKernelEx], 0);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    const struct {
+        const char *name;
+        const TTest *tests[6];
+    } groups[] = {
+        {"counts",
+         {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
+          stage_times}},
+        {"errors",
+         {broken_arguments, broken_kernels, broken_bodies, recursion,
+          faults_name_the_last_launches}},
+        {"policies",
+         {never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
+          legacy_stream_beside_a_capture}},
+        {"grids", {nothing_to_do_is_success, long_grids_fold_into_x}},
+        {"contexts",
+         {two_cuda_contexts, stream_of_another_device, tensor_of_another_device,
+          more_contexts_than_slots, threads_share_one_build}},
+        {"eviction", {idle_modules_make_room, pinned_modules_stay}},
+        {"prepared", {prepared_launches, prepare_all_builds_every_variant, packs_for_graphs}},
+        {"disk", {second_process_reads_the_disk, edited_body, damaged_entry_is_rebuilt}},
+        {"memory",
+         {out_of_memory_at_every_allocation, scratch_limits, warm_launches_allocate_nothing}},
+        {"text", {text_without_a_device}},
+    };
+    Suite *s = suite_create("runtime_launch");
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        TCase *t = tcase_create(groups[i].name);
+        tcase_add_checked_fixture(t, setup, teardown);
+        tcase_set_timeout(t, 60);
+        for (int k = 0; k < 6 && groups[i].tests[k] != NULL; k++)
+            tcase_add_test(t, groups[i].tests[k]);
+        if (i == 1)
+            tcase_add_loop_test(t, each_driver_call_fails, 0,
+                                (int)(sizeof launch_calls / sizeof *launch_calls));
+        suite_add_tcase(s, t);
+    }
+    return s;
+}
