@@ -268,16 +268,27 @@ static int configure_fail(const char *value)
 
 const char *plaunch_emu_version(void) { return PACKAGE_VERSION; }
 
+static int reset(const char *value)
+{
+    bool is_all = strcmp(value, "all") == 0;
+    if (!is_all && strcmp(value, "1") != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    pl_process_reset();
+    if (is_all) {
+        pl_process.settings = pl_settings_default;
+        pl_process.keys_set = 0;
+    }
+    return CUDA_SUCCESS;
+}
+
 static int configure(const char *key, const char *value)
 {
     struct pl_process *p = &pl_process;
     bool is_cold = atomic_load(&p->phase) == PL_PHASE_COLD;
     if (strcmp(key, "fail") == 0)
         return configure_fail(value);
-    if (strcmp(key, "reset") == 0) {
-        pl_process_reset();
-        return CUDA_SUCCESS;
-    }
+    if (strcmp(key, "reset") == 0)
+        return reset(value);
     for (size_t i = 0; i < PL_COUNT(keys); i++) {
         if (strcmp(key, keys[i].name) != 0)
             continue;

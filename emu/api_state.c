@@ -16,16 +16,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#define DEFAULTS                                                                                   \
+    {                                                                                              \
+        .n_devices = 1, .sms = {90}, .n_sms = 4, .driver_version = 13000,                          \
+        .check = PL_EMU_CHECK_FAULTS, .printf_fd = 1                                               \
+    }
+const struct pl_settings pl_settings_default = DEFAULTS;
+
 struct pl_process pl_process = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .done = PTHREAD_COND_INITIALIZER,
     .ready = PTHREAD_COND_INITIALIZER,
-    .settings = {.n_devices = 1,
-                 .sms = {90},
-                 .n_sms = 4,
-                 .driver_version = 13000,
-                 .check = PL_EMU_CHECK_FAULTS,
-                 .printf_fd = 1},
+    .settings = DEFAULTS,
 };
 
 static _Thread_local struct pl_thread this_thread;

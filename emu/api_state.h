@@ -126,6 +126,7 @@ struct pl_process {
         n_completed, n_copies, n_host_functions, n_faults;
 };
 extern struct pl_process pl_process;
+extern const struct pl_settings pl_settings_default;
 
 /* What a thread of the user's has. */
 struct pl_thread {

@@ -23,8 +23,8 @@
  *   fail              cuFunction:N:CODE              -                       -         the N-th call from now gives CODE,
  *                     cuFunction:N+:CODE             -                       -         and so do all after it;
  *                     "" drops all rules
- *   reset             1                              -                       -         back to before cuInit; configured
- *                                                                                      values stay, handles are all gone
+ *   reset             1, all                         -                       -         back to before cuInit, all handles
+ *                                                                                      gone; all: values too
  *
  * Counters of plaunch_emu_query: see emu/counter.def, and calls:cuFunction (calls of one function, by name or symbol).
  */

@@ -305,6 +305,7 @@ START_TEST(configuration_is_checked)
     ck_assert_uint_eq(cu.query("calls:cuNoSuchThing"), UINT64_MAX);
     ok(cu.cuInit(0));
     ck_assert_int_eq(cu.configure("arch", "sm_90a"), CUDA_ERROR_ILLEGAL_STATE);
+    ck_assert_int_eq(cu.configure("reset", "maybe"), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cu.configure("reset", "1"), 0);
     ck_assert_int_eq(cu.configure("arch", "sm_103a"), 0);
     ok(cu.cuInit(0));
@@ -332,6 +333,10 @@ START_TEST(environment_gives_defaults)
     ck_assert_int_eq(version, 12040);
     ok(cu.cuDeviceTotalMem_v2(&n_bytes, 0));
     ck_assert_uint_eq(n_bytes, 1048576);
+    unsetenv("PLAUNCH_EMU_DEVICES");
+    unsetenv("PLAUNCH_EMU_SMS");
+    unsetenv("PLAUNCH_EMU_DRIVER_VERSION");
+    unsetenv("PLAUNCH_EMU_MEMORY");
 }
 END_TEST
 
@@ -339,6 +344,7 @@ START_TEST(impossible_environment_fails_init)
 {
     setenv("PLAUNCH_EMU_ARCH", "sm_12345", 1);
     gives(cu.cuInit(0), INVALID_VALUE);
+    unsetenv("PLAUNCH_EMU_ARCH");
 }
 END_TEST
 

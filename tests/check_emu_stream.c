@@ -4,6 +4,7 @@
 #include "tests/emu_driver.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 static void sleep_ms(unsigned ms) { usleep(ms * 1000); }
@@ -19,14 +20,14 @@ static CUdeviceptr new_word(void)
 }
 
 /* A word of host memory that a spinning kernel watches. */
-static volatile uint32_t *new_flag(void)
+static _Atomic uint32_t *new_flag(void)
 {
     void *p;
     ok(cu.cuMemHostAlloc(&p, 4096, 0));
     return p;
 }
 
-static CUresult launch_spin(CUfunction f, CUstream s, volatile uint32_t *flag)
+static CUresult launch_spin(CUfunction f, CUstream s, _Atomic uint32_t *flag)
 {
     CUdeviceptr p = (CUdeviceptr)(uintptr_t)flag;
     void *params[] = {&p};
@@ -179,7 +180,7 @@ END_TEST
 START_TEST(work_is_asynchronous)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag();
+    _Atomic uint32_t *flag = new_flag();
     CUdeviceptr p = new_word();
     CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
     ok(launch_spin(f.spin, s, flag));
@@ -200,7 +201,7 @@ END_TEST
 START_TEST(legacy_stream_orders_blocking_ones)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag();
+    _Atomic uint32_t *flag = new_flag();
     CUdeviceptr p = new_word();
     CUstream a = new_stream(0), b = new_stream(0), free_one = new_stream(CU_STREAM_NON_BLOCKING);
     ok(launch_spin(f.spin, a, flag));
@@ -219,7 +220,7 @@ END_TEST
 START_TEST(events_order_streams)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag();
+    _Atomic uint32_t *flag = new_flag();
     CUdeviceptr p = new_word();
     CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent e, never, quiet;
@@ -293,7 +294,7 @@ END_TEST
 START_TEST(destroyed_stream_finishes_its_work)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag();
+    _Atomic uint32_t *flag = new_flag();
     CUdeviceptr p = new_word();
     CUstream s = new_stream(0);
     ok(launch_spin(f.spin, s, flag));
@@ -325,23 +326,21 @@ END_TEST
 
 static CUresult seen_in_callback;
 static pthread_t callback_thread;
-static int n_called;
 
 static void host_function(void *user)
 {
     int count;
-    n_called++;
     callback_thread = pthread_self();
     seen_in_callback = cu.cuDeviceGetCount(&count);
-    *(int *)user += 1;
+    atomic_fetch_add((_Atomic int *)user, 1);
 }
 
 START_TEST(host_functions_run_in_order)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag();
+    _Atomic uint32_t *flag = new_flag();
     CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
-    int n = 0;
+    _Atomic int n = 0;
     ok(launch_spin(f.spin, s, flag));
     ok(cu.cuLaunchHostFunc(s, host_function, &n));
     sleep_ms(5);
@@ -363,7 +362,7 @@ static void stream_callback(CUstream stream, CUresult status, void *user)
 {
     (void)stream;
     callback_status = status;
-    *(int *)user += 1;
+    atomic_fetch_add((_Atomic int *)user, 1);
 }
 
 static void *use_per_thread_stream(void *word)
@@ -391,7 +390,7 @@ static void *per_thread_stream_of_thread(void *arg)
 START_TEST(per_thread_streams)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag();
+    _Atomic uint32_t *flag = new_flag();
     struct thread_args args = {f.ctx, 0};
     unsigned long long mine, legacy;
     pthread_t t;
@@ -444,7 +443,8 @@ START_TEST(fault_sticks_to_its_context)
     CUstream s = new_stream(0);
     CUevent e;
     CUmodule m;
-    int n = 0, count;
+    _Atomic int n = 0;
+    int count;
     char text[1000];
     ok(cu.cuEventCreate(&e, 0));
     ok(launch_one(f.fault, s, NULL)); /* the launch itself is fine */
@@ -474,9 +474,9 @@ END_TEST
 START_TEST(work_behind_a_fault_is_dropped)
 {
     struct fixture f = begin();
-    volatile uint32_t *flag = new_flag(), *out = new_flag();
+    _Atomic uint32_t *flag = new_flag(), *out = new_flag();
     CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
-    int n = 0, n_callbacks = 0;
+    _Atomic int n = 0, n_callbacks = 0;
     ok(launch_spin(f.spin, s, flag));
     ok(launch_one(f.fault, s, NULL));
     ok(launch_store(f.store, s, (CUdeviceptr)(uintptr_t)out, 1));
@@ -510,7 +510,7 @@ START_TEST(capture_records_instead_of_running)
     CUgraphNode nodes[8];
     CUgraphNodeType type;
     size_t n = 8;
-    int n_host = 0;
+    _Atomic int n_host = 0;
     ok(cu.cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
     ck_assert_int_eq(status_of(s), CU_STREAM_CAPTURE_STATUS_ACTIVE);
     ok(launch_store(f.store, s, p, 21));
@@ -847,7 +847,7 @@ START_TEST(graph_by_hand)
     CUgraph g, twin;
     CUgraphNode kernel, copy, call, last;
     CUgraphExec x;
-    int n_host = 0;
+    _Atomic int n_host = 0;
     unsigned is_enabled;
     ok(cu.cuGraphCreate(&g, 0));
     CUDA_KERNEL_NODE_PARAMS k = store_node(f.store, params);

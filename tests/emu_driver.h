@@ -50,6 +50,7 @@ static void driver_open(void)
     *(void **)&cu.configure = driver_symbol("plaunch_emu_configure");
     *(void **)&cu.query = driver_symbol("plaunch_emu_query");
     *(void **)&cu.last_fault = driver_symbol("plaunch_emu_last_fault");
+    ck_assert_int_eq(cu.configure("reset", "all"), 0); /* where tests share a process */
 }
 
 /* Kernels of the tests. store: *p = v. spin: waits until *p is not 0. fault: writes to address 16. add: c = a + b. */
