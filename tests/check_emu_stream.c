@@ -175,6 +175,37 @@ START_TEST(launches_that_the_kernel_refuses)
 }
 END_TEST
 
+/* 100 values alive at once: more registers than 1,024 threads can have. */
+START_TEST(launch_of_too_many_registers)
+{
+    static char text[16000];
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr p;
+    int n_regs;
+    begin();
+    p = new_word();
+    size_t n = (size_t)sprintf(text, ".version 7.8\n.target sm_80\n.address_size 64\n"
+                                     ".visible .entry wide(.param .u64 p)\n{\n.reg .u64 %%rd;\n"
+                                     ".reg .u32 %%s, %%r<100>;\nld.param.u64 %%rd, [p];\n"
+                                     "mov.u32 %%s, 0;\n");
+    for (int i = 0; i < 100; i++)
+        n += (size_t)sprintf(text + n, "ld.volatile.global.u32 %%r%d, [%%rd];\n", i);
+    for (int i = 0; i < 100; i++)
+        n += (size_t)sprintf(text + n, "xor.b32 %%s, %%s, %%r%d;\n", i);
+    sprintf(text + n, "st.global.u32 [%%rd], %%s;\nret;\n}\n");
+    ok(cu.cuModuleLoadData(&m, text));
+    ok(cu.cuModuleGetFunction(&f, m, "wide"));
+    ok(cu.cuFuncGetAttribute(&n_regs, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
+    ck_assert_int_ge(n_regs, 100);
+    void *params[] = {&p};
+    ok(cu.cuLaunchKernel(f, 1, 1, 1, 256, 1, 1, 0, NULL, params, NULL));
+    gives(cu.cuLaunchKernel(f, 1, 1, 1, 1024, 1, 1, 0, NULL, params, NULL),
+          LAUNCH_OUT_OF_RESOURCES);
+    told("PL8408");
+}
+END_TEST
+
 /* ---- streams ---------------------------------------------------------------------------------------------------------- */
 
 START_TEST(work_is_asynchronous)
@@ -997,6 +1028,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, parameters_in_a_buffer);
     tcase_add_test(t, impossible_launches);
     tcase_add_test(t, launches_that_the_kernel_refuses);
+    tcase_add_test(t, launch_of_too_many_registers);
     suite_add_tcase(s, t);
     t = tcase_create("streams");
     tcase_add_checked_fixture(t, driver_open, NULL);

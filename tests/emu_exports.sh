@@ -1,0 +1,26 @@
+#!/bin/sh
+# What libplaunch-emu.so exports: the rows of emu/api.def, their per-thread forms and the functions of emu/plaunch_emu.h, no more.
+set -e
+: "${PL_SRCDIR:=.}" "${PL_BUILDDIR:=.}" "${NM:=nm}"
+lib=$PL_BUILDDIR/emu/.libs/libplaunch-emu.so
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+{
+    sed -n 's/^CU([^,]*, *[^,]*, *\([A-Za-z0-9_]*\), *[A-Z]*, *[A-Z]*, *\([A-Z]*\),.*/\1 \2/p' "$PL_SRCDIR/emu/api.def" |
+        while read -r symbol variant; do
+            echo "$symbol"
+            case $variant in
+            PTSZ) echo "${symbol}_ptsz" ;;
+            PTDS) echo "${symbol}_ptds" ;;
+            esac
+        done
+    sed -n 's/^PLAUNCH_EMU_API.*\(plaunch_emu_[a-z_]*\)(.*/\1/p' "$PL_SRCDIR/emu/plaunch_emu.h"
+} | sort >"$dir/want.txt"
+"$NM" -D --defined-only "$lib" | awk '{print $3}' | grep -v '^_\(_bss_start\|edata\|end\)$' | sort >"$dir/has.txt"
+diff "$dir/want.txt" "$dir/has.txt"
+# A library named libcuda.so.1 would take the place of the real one in later opens; only the link beside it has that name.
+if command -v readelf >/dev/null 2>&1; then
+    readelf -d "$lib" | grep -q 'SONAME.*\[libplaunch-emu.so\]'
+fi
+test "$(readlink "$PL_BUILDDIR/emu/.libs/plaunch/libcuda.so.1")" = ../libplaunch-emu.so
+echo "$(wc -l <"$dir/want.txt") symbols"
