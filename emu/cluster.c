@@ -30,6 +30,7 @@ struct storage {
     size_t local_n_bytes, shared_stride_bytes, written_stride_words;
     struct pl_emu_warp *warps;
     uint32_t n_warps; /* of a CTA */
+    bool is_filled;   /* slots that are the same for every cluster */
 };
 
 /* ---- storage --------------------------------------------------------------------------------------------------------------------------- */
@@ -49,7 +50,7 @@ static uint32_t local_stride(const struct pl_emu_grid *g)
     uint32_t n = PL_EMU_LOCAL_BASE + g->entry->deepest_bytes;
     if (g->entry->is_deep_unknown)
         n += g->device->config.stack_bytes;
-    return (n + 63) / 64 * 64;
+    return (n + 15) / 16 * 16; /* exact: the byte behind it is out of bounds */
 }
 
 static bool make_memories(struct pl_emu_cluster *cl, struct storage *s)
@@ -200,29 +201,52 @@ static uint64_t shared_address(const struct pl_emu_warp *w, const struct pl_emu_
     return s->is_generic ? PL_EMU_SHARED_WINDOW + address : address;
 }
 
-static void put_lane(uint8_t *lanes, uint8_t bits, uint32_t lane, uint64_t v)
+/* The same for every cluster that uses this storage: filled once. */
+static bool is_fixed(const struct pl_emu_slot *s)
+{
+    return s->is_shared || (s->sreg != PL_PTX_SREG_ctaid && s->sreg != PL_PTX_SREG_clusterid &&
+                            s->sreg != PL_PTX_SREG_smid);
+}
+
+static void fill_lanes(uint8_t *lanes, uint8_t bits, uint64_t v)
 {
     switch (bits) {
-    case 16: ((uint16_t *)(void *)lanes)[lane] = (uint16_t)v; break;
-    case 32: ((uint32_t *)(void *)lanes)[lane] = (uint32_t)v; break;
-    case 64: ((uint64_t *)(void *)lanes)[lane] = v; break;
-    default: ((struct pl_emu_u128 *)(void *)lanes)[lane] = (struct pl_emu_u128){v, 0}; break;
+    case 1: *(uint32_t *)(void *)lanes = v != 0 ? PL_EMU_ALL_LANES : 0; break;
+    case 16:
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            ((uint16_t *)(void *)lanes)[i] = (uint16_t)v;
+        break;
+    case 32:
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            ((uint32_t *)(void *)lanes)[i] = (uint32_t)v;
+        break;
+    case 64:
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            ((uint64_t *)(void *)lanes)[i] = v;
+        break;
+    default:
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            ((struct pl_emu_u128 *)(void *)lanes)[i] = (struct pl_emu_u128){v, 0};
+        break;
     }
 }
 
 static void fill_slot(struct pl_emu_warp *w, const struct pl_emu_slot *s)
 {
     uint8_t *lanes = w->bank[PL_EMU_BANK_SREG] + s->offset_bytes;
-    bool varies = is_per_lane(s);
-    uint64_t v = varies         ? 0
-                 : s->is_shared ? shared_address(w, s)
-                                : uniform_sreg(w, s->sreg, s->dim);
-    if (s->bits == 1) {
-        *(uint32_t *)(void *)lanes = v != 0 ? PL_EMU_ALL_LANES : 0;
+    if (s->is_shared && w->cta->cluster->grid->entry->shared_offsets[s->var] == UINT32_MAX)
+        return; /* a variable of another entry */
+    if (!is_per_lane(s)) {
+        fill_lanes(lanes, s->bits,
+                   s->is_shared ? shared_address(w, s) : uniform_sreg(w, s->sreg, s->dim));
         return;
     }
+    struct pl_emu_arg to = {.kind = PL_EMU_ARG_VALUE,
+                            .bank = PL_EMU_BANK_SREG,
+                            .bits = s->bits,
+                            .offset_bytes = s->offset_bytes};
     for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
-        put_lane(lanes, s->bits, lane, varies ? lane_sreg(w, s, lane) : v);
+        pl_emu_set_lane(w, &to, lane, lane_sreg(w, s, lane));
 }
 
 static bool start_warp(struct pl_emu_cta *cta, uint32_t index, uint8_t *sregs, uint8_t *local)
@@ -235,8 +259,10 @@ static bool start_warp(struct pl_emu_cta *cta, uint32_t index, uint8_t *sregs, u
     w->bank[PL_EMU_BANK_CONST] = p->consts;
     w->bank[PL_EMU_BANK_SREG] = sregs;
     w->local = local;
+    const struct storage *s = cta->cluster->storage;
     for (uint32_t i = 0; i < p->n_slots; i++)
-        fill_slot(w, &p->slots[i]);
+        if (!s->is_filled || !is_fixed(&p->slots[i]))
+            fill_slot(w, &p->slots[i]);
     return pl_emu_warp_start(w, cta->cluster->grid->entry,
                              n_left >= PL_EMU_LANES ? PL_EMU_ALL_LANES : (1u << n_left) - 1);
 }
@@ -300,6 +326,7 @@ bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm
     for (uint32_t i = 0; i < cl->n_ctas; i++)
         if (!start_cta(cl, i))
             return false;
+    ((struct storage *)cl->storage)->is_filled = true;
     return pl_emu_async_init(cl);
 }
 

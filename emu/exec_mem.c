@@ -392,14 +392,35 @@ static void store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
     }
 }
 
+/* The element at p in every lane of a lane array. */
+static void splat(void *to, const uint8_t *p, uint32_t elem_bytes)
+{
+    if (elem_bytes == 4) {
+        uint32_t v = *(const uint32_t *)(const void *)p;
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            ((uint32_t *)to)[i] = v;
+    } else if (elem_bytes == 8) {
+        uint64_t v = *(const uint64_t *)(const void *)p;
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            ((uint64_t *)to)[i] = v;
+    } else {
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            memcpy((uint8_t *)to + (size_t)i * elem_bytes, p, elem_bytes);
+    }
+}
+
 /* Every lane reads the same address: one load, spread. */
 static bool load_uniform(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
-                         const struct pl_emu_access *a, const uint64_t at[PL_EMU_LANES])
+                         const struct pl_emu_access *a, uint64_t at)
 {
-    const void *p = pl_emu_access_lane(w, a, pl_emu_first_lane(w), at[pl_emu_first_lane(w)], true,
-                                       false, "load");
+    const uint8_t *p = pl_emu_access_lane(w, a, pl_emu_first_lane(w), at, true, false, "load");
     if (p == NULL)
         return false;
+    if (w->mask == PL_EMU_ALL_LANES && a->is_plain) {
+        for (uint32_t k = 0; k < a->n_elems; k++)
+            splat(element(w, ins, &ins->args[0], k), p + (size_t)k * a->elem_bytes, a->elem_bytes);
+        return true;
+    }
     PL_EMU_FOR_LANES (lane, w->mask)
         load_lane(w, ins, a, lane, p);
     return true;
@@ -410,12 +431,15 @@ enum pl_emu_status pl_emu_exec_ld(struct pl_emu_warp *w, const struct pl_emu_ins
 {
     const struct pl_emu_access *a = ins->extra;
     uint64_t at[PL_EMU_LANES];
-    addresses(w, &ins->args[1], at);
     if (a->space == PL_EMU_SPACE_PARAM && ins->args[1].bits == 0)
-        return load_uniform(w, ins, a, at) ? PL_EMU_NEXT : PL_EMU_FAULT;
-    if (w->mask == PL_EMU_ALL_LANES && a->is_plain && !a->is_strong &&
-        is_consecutive(at, a->n_bytes)) {
-        const uint8_t *p = run_at(w, a, at[0], false);
+        return load_uniform(w, ins, a, (uint64_t)ins->args[1].displacement) ? PL_EMU_NEXT
+                                                                            : PL_EMU_FAULT;
+    addresses(w, &ins->args[1], at);
+    if (w->mask == PL_EMU_ALL_LANES && a->is_plain && !a->is_strong) {
+        if (is_consecutive(at, 0) && a->space != PL_EMU_SPACE_LOCAL &&
+            a->space != PL_EMU_SPACE_GENERIC)
+            return load_uniform(w, ins, a, at[0]) ? PL_EMU_NEXT : PL_EMU_FAULT;
+        const uint8_t *p = is_consecutive(at, a->n_bytes) ? run_at(w, a, at[0], false) : NULL;
         if (p != NULL) {
             load_run(w, ins, a, p);
             return PL_EMU_NEXT;

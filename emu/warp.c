@@ -104,7 +104,6 @@ bool pl_emu_warp_start(struct pl_emu_warp *w, const struct pl_emu_func *entry, u
     w->n_unmet = 0;
     w->patience = MOST_PATIENCE;
     w->is_loose = false;
-    memset(w->last, 0, sizeof w->last);
     w->groups[0] = (struct pl_emu_group){
         .pc = entry->code, .mask = existing, .state = PL_EMU_GROUP_READY, .frame = w->entry};
     w->group = &w->groups[0];
