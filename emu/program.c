@@ -6,6 +6,7 @@
 #include "emu/device.h"
 #include "emu/faults.h"
 #include "emu/machine.h"
+#include "emu/regs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +125,7 @@ static void describe_func(struct pl_emu_program *p, const struct pl_ptx_func *f,
     info->max_cluster = f->max_cluster_rank;
     info->is_explicit_cluster = f->is_explicit_cluster;
     info->min_ctas_per_sm = f->min_nctapersm;
-    info->n_regs = 16;
+    info->n_regs = pl_emu_regs_estimate(&p->module, f, &p->arena);
 }
 
 static bool make_funcs(struct pl_emu_program *p)
