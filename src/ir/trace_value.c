@@ -435,7 +435,7 @@ static bool check_ptx(pl_builder *b, const pl_ptx_desc *d, pl_loc l)
     bool effects_ok = d->effects != 0 && (d->effects & ~all) == 0 &&
                       ((d->effects & PL_EFFECT_NONE) == 0 || d->effects == PL_EFFECT_NONE);
     if (!effects_ok)
-        pl_d_ptx_effects(b->fn->diags, pl_trace_at(l), d->effects);
+        pl_d_inline_ptx_effects(b->fn->diags, pl_trace_at(l), d->effects);
     return ok && effects_ok;
 }
 

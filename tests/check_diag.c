@@ -1,0 +1,176 @@
+/* All tables of diagnostics: codes are permanent and unique, and each row has its page, its remedy and a test that names it. */
+#include "docs/explain.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+    int code;
+    const char *id, *severity, *format, *remedy, *source;
+};
+static const struct row rows[] = {
+#define DIAG(code, id, severity, parameters, arguments, format, remedy, source)                    \
+    {code, #id, #severity, format, remedy, source},
+#include "docs/all_diags.def"
+#undef DIAG
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+/* Rows of the emulated driver and of the library never meet in one program; those of jit/ptx (80xx) are in both. */
+static bool may_meet(int x, int y)
+{
+    bool x_is_emu = x >= 8050 && x < 9000, y_is_emu = y >= 8050 && y < 9000;
+    return x_is_emu == y_is_emu || x / 50 == 160 || y / 50 == 160;
+}
+
+START_TEST(codes_and_ids_are_unique)
+{
+    for (int i = 0; i < _i; i++) {
+        ck_assert_int_ne(rows[i].code, rows[_i].code);
+        if (may_meet(rows[i].code, rows[_i].code))
+            ck_assert_str_ne(rows[i].id, rows[_i].id);
+    }
+    ck_assert(rows[_i].code >= 1000 && rows[_i].code <= 9999);
+}
+END_TEST
+
+START_TEST(rows_say_what_to_do)
+{
+    const struct row *r = &rows[_i];
+    bool is_severity = strcmp(r->severity, "ERROR") == 0 || strcmp(r->severity, "WARNING") == 0 ||
+                       strcmp(r->severity, "NOTE") == 0;
+    ck_assert_msg(is_severity, "PL%d: %s", r->code, r->severity);
+    ck_assert_msg(r->format[0] != '\0' && r->remedy[0] != '\0' && r->source[0] != '\0', "PL%d",
+                  r->code);
+    ck_assert_msg(r->format[strlen(r->format) - 1] != '.' &&
+                      r->format[strlen(r->format) - 1] != '\n',
+                  "PL%d ends like a sentence", r->code);
+}
+END_TEST
+
+static const struct pl_explain *page_of(int code)
+{
+    for (size_t i = 0; i < pl_n_explains; i++)
+        if (pl_explains[i].code == code)
+            return &pl_explains[i];
+    return NULL;
+}
+
+START_TEST(rows_have_a_page)
+{
+    static const char *const sections[] = {"\n## When\n",    "\n## Common situations\n",
+                                           "\n## Fix\n",     "\n## Test beforehand\n",
+                                           "\n## Related\n", "\n## Counterpart\n"};
+    const struct row *r = &rows[_i];
+    const struct pl_explain *page = page_of(r->code);
+    ck_assert_msg(page != NULL && page->text[0] != '\0', "docs/explain/PL%d.md is missing",
+                  r->code);
+    char title[120];
+    snprintf(title, sizeof title, "# PL%d %s\n", r->code, r->id);
+    ck_assert_msg(strncmp(page->text, title, strlen(title)) == 0, "PL%d: the first line is not: %s",
+                  r->code, title);
+    const char *at = page->text;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        const char *next = strstr(at, sections[i]);
+        ck_assert_msg(next != NULL, "PL%d: no section, or not in order: %s", r->code, sections[i]);
+        at = next + 1;
+        const char *body = next + strlen(sections[i]);
+        ck_assert_msg(body[0] != '\0' && body[0] != '#', "PL%d: an empty section: %s", r->code,
+                      sections[i]);
+    }
+    ck_assert_str_eq(page->id, r->id);
+}
+END_TEST
+
+START_TEST(pages_have_a_row)
+{
+    bool has = false;
+    for (int i = 0; i < N_ROWS; i++)
+        has = has || rows[i].code == pl_explains[_i].code;
+    ck_assert(has);
+    ck_assert(_i == 0 || pl_explains[_i - 1].code < pl_explains[_i].code);
+}
+END_TEST
+
+/* No page without a row: a retired code keeps neither. */
+START_TEST(no_page_is_left_over)
+{
+    DIR *d = opendir(PL_SRCDIR "/docs/explain");
+    ck_assert_ptr_nonnull(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        int code = 0;
+        if (sscanf(e->d_name, "PL%d.md", &code) == 1)
+            ck_assert_msg(page_of(code) != NULL, "%s has no row", e->d_name);
+    }
+    closedir(d);
+}
+END_TEST
+
+/* ---- every row is named by a test: by code (PL8201 or 8201) or by id ---- */
+
+static char *test_texts; /* all sources and data of tests/, one after the other */
+static size_t n_text_bytes;
+
+static void add_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        return;
+    test_texts = realloc(test_texts, n_text_bytes + (1 << 20) + 1);
+    n_text_bytes += fread(test_texts + n_text_bytes, 1, 1 << 20, f);
+    test_texts[n_text_bytes] = '\0';
+    fclose(f);
+}
+
+static void add_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    if (d == NULL)
+        return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        const char *dot = strrchr(e->d_name, '.');
+        bool is_text = dot != NULL && (strcmp(dot, ".c") == 0 || strcmp(dot, ".h") == 0 ||
+                                       strcmp(dot, ".ir") == 0 || strcmp(dot, ".ptx") == 0 ||
+                                       strcmp(dot, ".sh") == 0 || strcmp(dot, ".def") == 0);
+        if (is_text && strcmp(e->d_name, "check_diag.c") != 0)
+            add_file(path);
+    }
+    closedir(d);
+}
+
+START_TEST(rows_are_raised_by_a_test)
+{
+    char code[16];
+    snprintf(code, sizeof code, "%d", rows[_i].code);
+    for (size_t i = 0; i < n_text_bytes; i++)
+        if (test_texts[i] == '\0')
+            test_texts[i] = ' ';
+    ck_assert_msg(strstr(test_texts, code) != NULL || strstr(test_texts, rows[_i].id) != NULL,
+                  "no test names PL%d %s", rows[_i].code, rows[_i].id);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("diag");
+    TCase *t = tcase_create("rows");
+    add_folder(PL_SRCDIR "/tests");
+    add_folder(PL_SRCDIR "/tests/ptx");
+    add_folder(PL_SRCDIR "/tests/ir");
+    tcase_add_loop_test(t, codes_and_ids_are_unique, 0, N_ROWS);
+    tcase_add_loop_test(t, rows_say_what_to_do, 0, N_ROWS);
+    tcase_add_loop_test(t, rows_have_a_page, 0, N_ROWS);
+    tcase_add_loop_test(t, pages_have_a_row, 0, (int)pl_n_explains);
+    tcase_add_loop_test(t, rows_are_raised_by_a_test, 0, N_ROWS);
+    tcase_add_test(t, no_page_is_left_over);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
