@@ -7,6 +7,7 @@
 #include "emu/async_state.h"
 
 #include "base/debug.h"
+#include "emu/faults.h"
 #include "emu/program.h"
 #include "jit/ptx/ptx.h"
 
@@ -124,7 +125,7 @@ struct pl_async_warp *pl_async_warp_of(struct pl_emu_warp *w)
 
 enum pl_emu_status pl_async_no_memory(struct pl_emu_warp *w)
 {
-    pl_d_async_no_memory(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w));
+    pl_d_emu_no_memory(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w));
     return PL_EMU_FAULT;
 }
 
@@ -173,7 +174,7 @@ bool pl_async_hold(struct pl_async_op *op, uint32_t n_bytes)
         return true;
     uint8_t *p = realloc(op->held, n_bytes);
     if (p == NULL) {
-        pl_d_async_no_memory(pl_async_faults(op), pl_async_where(op));
+        pl_d_emu_no_memory(pl_async_faults(op), pl_async_where(op));
         return false;
     }
     op->held = p;
