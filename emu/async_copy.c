@@ -91,7 +91,8 @@ static enum pl_emu_status write_cp(struct pl_async_op *op)
     PL_EMU_FOR_LANES (lane, op->lanes) {
         struct pl_async_place to = op->u.cp.to[lane];
         uint32_t n_copied = op->u.cp.n_copied[lane];
-        memcpy(pl_async_data(to), op->u.cp.from[lane], n_copied);
+        if (n_copied != 0)
+            memcpy(pl_async_data(to), op->u.cp.from[lane], n_copied);
         memset(pl_async_data(to) + n_copied, 0, n_bytes - n_copied);
         pl_emu_shared_mark(to.cta, to.offset_bytes, n_bytes);
         pl_async_note_generic(to.cta, to.offset_bytes, n_bytes, pl_async_thread(op->w, lane),
