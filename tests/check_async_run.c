@@ -504,7 +504,7 @@ START_TEST(work_of_unlaunched_ctas_is_taken_over_once)
     run_well(&l);
     for (uint32_t i = 0; i < 300; i++)
         ck_assert_uint_eq(word(to, i), 1);
-    ck_assert_msg(pl_emu_device_counters(device).clusters < 300, "nothing was taken over");
+    ck_assert_msg(word(to, 1023) > 0, "nothing was taken over");
     close_all();
 }
 END_TEST
