@@ -83,12 +83,14 @@ static struct pl_emu_cluster *take(struct pl_emu_sched *s)
     s->n_resident++;
     if (cl != NULL)
         s->spare = cl->sched_next;
+    s->n_running++; /* while it is made: the launching thread must wait for it, not ask again with the lock held */
     pthread_mutex_unlock(&s->lock);
     if (cl == NULL)
         cl = pl_emu_cluster_create(s->grid);
     bool is_ok =
         cl != NULL && pl_emu_cluster_start(cl, index, index % s->grid->device->config.n_sms);
     pthread_mutex_lock(&s->lock);
+    s->n_running--;
     if (is_ok)
         return cl;
     pl_emu_cluster_destroy(cl);

@@ -45,7 +45,8 @@ static void load_file(const char *name)
     size_t n = fread(text, 1, sizeof text, f);
     fclose(f);
     ck_assert_uint_lt(n, sizeof text);
-    ck_assert_msg(pl_emu_program_load(device, text, n, &program, &fault), "%s:%u: %s", name, fault.line, fault.text);
+    ck_assert_msg(pl_emu_program_load(device, text, n, &program, &fault), "%s:%u: %s", name,
+                  fault.line, fault.text);
 }
 
 static void close_all(void)
@@ -56,7 +57,8 @@ static void close_all(void)
 
 static const struct pl_emu_allocation *new_memory(uint64_t n_bytes)
 {
-    const struct pl_emu_allocation *a = pl_emu_memory_alloc(pl_emu_device_memory(device), n_bytes, 0, NULL);
+    const struct pl_emu_allocation *a =
+        pl_emu_memory_alloc(pl_emu_device_memory(device), n_bytes, 0, NULL);
     ck_assert_ptr_nonnull(a);
     return a;
 }
@@ -97,11 +99,14 @@ static bool run(struct launch *l)
 
 static void run_well(struct launch *l)
 {
-    ck_assert_msg(run(l), "%s: PL%d line %u warp %u lane %u: %s", l->entry, fault.code, fault.line, fault.warp, fault.lane,
-                  fault.text);
+    ck_assert_msg(run(l), "%s: PL%d line %u warp %u lane %u: %s", l->entry, fault.code, fault.line,
+                  fault.warp, fault.lane, fault.text);
 }
 
-static void put(struct launch *l, size_t offset, const void *v, size_t n) { memcpy(l->params + offset, v, n); }
+static void put(struct launch *l, size_t offset, const void *v, size_t n)
+{
+    memcpy(l->params + offset, v, n);
+}
 static void put_u32(struct launch *l, size_t offset, uint32_t v) { put(l, offset, &v, sizeof v); }
 static void put_u64(struct launch *l, size_t offset, uint64_t v) { put(l, offset, &v, sizeof v); }
 
@@ -115,11 +120,16 @@ struct tile_case {
 };
 
 static const struct tile_case tile_cases[] = {
-    {PL_TMAP_SWIZZLE_NONE, 64, 16, 0, 0},          {PL_TMAP_SWIZZLE_NONE, 24, 7, 61, 45},
-    {PL_TMAP_SWIZZLE_32B, 16, 32, 16, 3},          {PL_TMAP_SWIZZLE_64B, 32, 32, 56, 20},
-    {PL_TMAP_SWIZZLE_128B, 64, 32, 0, 0},          {PL_TMAP_SWIZZLE_128B, 64, 40, 30, 30},
-    {PL_TMAP_SWIZZLE_128B_ATOM_32B, 64, 16, 0, 8}, {PL_TMAP_SWIZZLE_128B_ATOM_32B_FLIP_8B, 64, 16, 0, 8},
-    {PL_TMAP_SWIZZLE_128B_ATOM_64B, 64, 16, 8, 8}, {PL_TMAP_SWIZZLE_128B, 64, 8, 200, 200},
+    {PL_TMAP_SWIZZLE_NONE, 64, 16, 0, 0},
+    {PL_TMAP_SWIZZLE_NONE, 24, 7, 61, 45},
+    {PL_TMAP_SWIZZLE_32B, 16, 32, 16, 3},
+    {PL_TMAP_SWIZZLE_64B, 32, 32, 56, 20},
+    {PL_TMAP_SWIZZLE_128B, 64, 32, 0, 0},
+    {PL_TMAP_SWIZZLE_128B, 64, 40, 30, 30},
+    {PL_TMAP_SWIZZLE_128B_ATOM_32B, 64, 16, 0, 8},
+    {PL_TMAP_SWIZZLE_128B_ATOM_32B_FLIP_8B, 64, 16, 0, 8},
+    {PL_TMAP_SWIZZLE_128B_ATOM_64B, 64, 16, 8, 8},
+    {PL_TMAP_SWIZZLE_128B, 64, 8, 200, 200},
 };
 enum { N_TILES = sizeof tile_cases / sizeof tile_cases[0] };
 
@@ -142,7 +152,8 @@ static void put_map(struct launch *l, const struct pl_tensormap *m)
     pl_diags_init(&ds, &arena);
     uint8_t image[PL_TMAP_N_BYTES];
     struct pl_tmap_request r = {.map = *m};
-    ck_assert_msg(pl_tensormap_encode(&r, &ds, image), "%s", ds.list.n != 0 ? ds.list.data[0].text : "");
+    ck_assert_msg(pl_tensormap_encode(&r, &ds, image), "%s",
+                  ds.list.n != 0 ? ds.list.data[0].text : "");
     put(l, 64, image, sizeof image);
     pl_arena_fini(&arena);
 }
@@ -155,15 +166,19 @@ static uint32_t place_in_tile(const struct tile_case *c, uint32_t row, uint32_t 
     case PL_TMAP_SWIZZLE_32B: return a / 32 * 32 + ((a / 16 % 2) ^ (line % 2)) * 16 + a % 16;
     case PL_TMAP_SWIZZLE_64B: return a / 64 * 64 + ((a / 16 % 4) ^ (line % 4)) * 16 + a % 16;
     case PL_TMAP_SWIZZLE_128B: return a / 128 * 128 + ((a / 16 % 8) ^ (line % 8)) * 16 + a % 16;
-    case PL_TMAP_SWIZZLE_128B_ATOM_32B: return a / 128 * 128 + ((a / 32 % 4) ^ (line % 4)) * 32 + a % 32;
+    case PL_TMAP_SWIZZLE_128B_ATOM_32B:
+        return a / 128 * 128 + ((a / 32 % 4) ^ (line % 4)) * 32 + a % 32;
     case PL_TMAP_SWIZZLE_128B_ATOM_32B_FLIP_8B:
-        return a / 128 * 128 + ((a / 32 % 4) ^ (line % 4)) * 32 + a % 32 / 16 * 16 + ((a / 8 % 2) ^ (line % 2)) * 8 + a % 8;
-    case PL_TMAP_SWIZZLE_128B_ATOM_64B: return a / 128 * 128 + ((a / 64 % 2) ^ (line % 2)) * 64 + a % 64;
+        return a / 128 * 128 + ((a / 32 % 4) ^ (line % 4)) * 32 + a % 32 / 16 * 16 +
+               ((a / 8 % 2) ^ (line % 2)) * 8 + a % 8;
+    case PL_TMAP_SWIZZLE_128B_ATOM_64B:
+        return a / 128 * 128 + ((a / 64 % 2) ^ (line % 2)) * 64 + a % 64;
     default: return a;
     }
 }
 
-static void tile_launch(struct launch *l, const struct tile_case *c, const char *entry, uint64_t buffer)
+static void tile_launch(struct launch *l, const struct tile_case *c, const char *entry,
+                        uint64_t buffer)
 {
     *l = (struct launch){.entry = entry, .grid = 1, .block = 32, .dynamic_bytes = 1 << 14};
     put_u64(l, 0, buffer);
@@ -186,7 +201,8 @@ static void check_tile(const struct tile_case *c, const uint8_t *tensor, const u
     for (uint32_t r = 0; r < c->box_rows; r++)
         for (uint32_t k = 0; k < c->box_columns; k++) {
             int32_t x = c->x + (int32_t)k, y = c->y + (int32_t)r;
-            uint16_t want = is_inside(x, y) ? element(tensor, (uint64_t)y * PITCH + (uint64_t)x * 2) : 0;
+            uint16_t want =
+                is_inside(x, y) ? element(tensor, (uint64_t)y * PITCH + (uint64_t)x * 2) : 0;
             ck_assert_uint_eq(element(got, place_in_tile(c, r, k)), want);
         }
 }
@@ -197,7 +213,8 @@ START_TEST(tensor_load_brings_the_box_swizzled_and_filled)
     open_device(_i % N_POLICIES, 90);
     load_file("async_tma.ptx");
     const struct tile_case *c = &tile_cases[_i / N_POLICIES];
-    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS), *buffer = new_memory(BUFFER_BYTES);
+    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS),
+                                   *buffer = new_memory(BUFFER_BYTES);
     fill_random(tensor->host, PITCH * ROWS);
     struct launch l;
     tile_launch(&l, c, "load", buffer->address);
@@ -214,7 +231,8 @@ START_TEST(tensor_load_fills_with_nan_on_request)
     open_device(_i, 90);
     load_file("async_tma.ptx");
     const struct tile_case *c = &tile_cases[N_TILES - 1]; /* wholly outside */
-    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS), *buffer = new_memory(BUFFER_BYTES);
+    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS),
+                                   *buffer = new_memory(BUFFER_BYTES);
     struct launch l;
     tile_launch(&l, c, "load", buffer->address);
     struct pl_tensormap m = map_of(c, tensor->address, PL_TMAP_BF16);
@@ -235,11 +253,13 @@ START_TEST(tensor_store_is_clipped)
     load_file("async_tma.ptx");
     const struct tile_case *c = &tile_cases[_i / N_POLICIES % N_TILES];
     bool is_add = _i / N_POLICIES >= N_TILES;
-    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS), *buffer = new_memory(BUFFER_BYTES);
+    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS),
+                                   *buffer = new_memory(BUFFER_BYTES);
     static uint8_t want[PITCH * ROWS];
     fill_random(tensor->host, PITCH * ROWS);
     fill_random(buffer->host, BUFFER_BYTES);
-    for (uint32_t i = 0; i < PITCH * ROWS && is_add; i += 2) { /* small exact bf16 numbers: 1, 2 and their sums */
+    for (uint32_t i = 0; i < PITCH * ROWS && is_add;
+         i += 2) { /* small exact bf16 numbers: 1, 2 and their sums */
         static const uint16_t ones[] = {0x3f80, 0x4000};
         memcpy(tensor->host + i, &ones[below(2)], 2);
         memcpy(buffer->host + i, &ones[below(2)], 2);
@@ -277,7 +297,8 @@ START_TEST(multicast_reaches_every_cta)
     load_file("async_cluster.ptx");
     uint32_t n = cluster_sizes[_i / N_POLICIES];
     const struct tile_case c = {PL_TMAP_SWIZZLE_128B, 64, 16, 40, 40};
-    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS), *buffer = new_memory(BUFFER_BYTES);
+    const struct pl_emu_allocation *tensor = new_memory(PITCH * ROWS),
+                                   *buffer = new_memory(BUFFER_BYTES);
     fill_random(tensor->host, PITCH * ROWS);
     struct launch l;
     tile_launch(&l, &c, "multicast", buffer->address);
@@ -436,7 +457,8 @@ START_TEST(bulk_stores_copy_mask_and_reduce)
     run_well(&l);
     ck_assert_mem_eq(to->host, from->host, 512);
     for (uint32_t i = 0; i < 512; i++)
-        ck_assert_uint_eq(to->host[512 + i], (mask >> (i % 16) & 1) != 0 ? from->host[i] : before[512 + i]);
+        ck_assert_uint_eq(to->host[512 + i],
+                          (mask >> (i % 16) & 1) != 0 ? from->host[i] : before[512 + i]);
     for (uint32_t i = 0; i < 128; i++) {
         uint32_t old_f32, old_s32;
         uint64_t a, b, sum;
@@ -450,8 +472,9 @@ START_TEST(bulk_stores_copy_mask_and_reduce)
         memcpy(&old_f32, before + 2048 + 4 * i, 4);
         ck_assert(as_float(word(to, 512 + i)) == as_float(old_f32) + as_float(word(from, i)));
         memcpy(&old_s32, before + 2560 + 4 * i, 4);
-        ck_assert_int_eq((int32_t)word(to, 640 + i),
-                         (int32_t)old_s32 > (int32_t)word(from, i) ? (int32_t)old_s32 : (int32_t)word(from, i));
+        ck_assert_int_eq((int32_t)word(to, 640 + i), (int32_t)old_s32 > (int32_t)word(from, i)
+                                                         ? (int32_t)old_s32
+                                                         : (int32_t)word(from, i));
     }
     close_all();
 }
@@ -557,7 +580,8 @@ START_TEST(broken_program_raises_the_diagnostic_of_its_name)
     bool is_well = run(&l);
     ck_assert_msg(!is_well, "%s ran to its end", name);
     int code = atoi(strstr(name, "e8") + 1);
-    ck_assert_msg(fault.code == code, "%s: PL%d line %u: %s", name, fault.code, fault.line, fault.text);
+    ck_assert_msg(fault.code == code, "%s: PL%d line %u: %s", name, fault.code, fault.line,
+                  fault.text);
     ck_assert_uint_ne(fault.line, 0);
     close_all();
 }
