@@ -535,7 +535,7 @@ static void decode_op(struct decoder *d, const struct pl_emu_op *op)
     for (uint32_t i = 0; i < op->n_src; i++) {
         src[i] = operand(d, o.src[i], op->src_bits[i]);
         if (src[i].kind != PL_EMU_ARG_VALUE) {
-            pl_d_emu_operand(d->diags, where(d), ins_name(d), "an operand is not a value");
+            refuse(d, "an operand is not a value");
             return;
         }
     }
@@ -566,10 +566,7 @@ static void decode_row_of_ops(struct decoder *d)
                         : dst->kind == PL_PTX_OP_REG    ? reg_arg(d, dst->reg - 1).bits
                                                         : container_bits(d->ins->types[0]);
         const struct pl_ptx_operand *src = dst + 1;
-        if (src->kind == PL_PTX_OP_REG && reg_arg(d, src->reg - 1).bits != bits) {
-            pl_d_emu_operand(d->diags, where(d), ins_name(d), "the registers differ in size");
-            return;
-        }
+        PL_ASSERT(src->kind != PL_PTX_OP_REG || reg_arg(d, src->reg - 1).bits == bits);
         pl_emu_mov_select(bits, &op);
         op.imm = src->is_negated;
     } else if (!pl_emu_op_select(d->m, d->f, d->ins, &op)) {
@@ -624,8 +621,7 @@ static void decode_call(struct decoder *d, struct pl_emu_call *c, struct pl_emu_
     }
     if (c->callee != NULL && !c->callee->has_body && c->callee->builtin == NULL)
         pl_d_emu_unresolved(d->diags, where(d), c->callee->info.name);
-    if (c->callee != NULL && c->callee->builtin == NULL && c->callee->n_params > c->n_args)
-        pl_d_emu_operand(d->diags, where(d), "call", "there are fewer arguments than parameters");
+    PL_ASSERT(c->callee == NULL || c->callee->builtin != NULL || c->callee->n_params <= c->n_args);
 }
 
 static void decode_branch(struct decoder *d, struct pl_emu_branch *b, uint32_t at)
