@@ -39,4 +39,8 @@ enum pl_emu_status pl_emu_async_on_cta_exit(struct pl_emu_cta *cta);
 enum pl_emu_status pl_emu_async_on_shared(struct pl_emu_warp *w, struct pl_emu_cta *cta,
                                           uint32_t lane, uint32_t address, uint32_t n_bytes,
                                           bool is_write);
+/* The same for a whole warp whose lanes access consecutive places of n_bytes each, lane 0 at `address`: true when all is well
+ * (and noted), false when the lanes must be looked at one by one; nothing was noted then. */
+bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t address,
+                                uint32_t n_bytes, bool is_write);
 #endif

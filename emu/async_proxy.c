@@ -255,3 +255,35 @@ enum pl_emu_status pl_emu_async_on_shared(struct pl_emu_warp *w, struct pl_emu_c
         pl_async_note_generic(cta, offset, n_bytes, pl_async_thread(w, lane), w->pc->line);
     return PL_EMU_NEXT;
 }
+
+/* Lanes of 4, 8 or 16 bytes: the records of their words differ in the thread alone. */
+static void note_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t offset,
+                     uint32_t n_bytes)
+{
+    struct pl_async_cta *c = cta->async;
+    const uint32_t *epochs = cta->cluster->async->epochs + pl_async_thread(w, 0);
+    uint32_t most = (1u << LINE_BITS) - 1, line = w->pc->line < most ? w->pc->line : most;
+    uint64_t base = line << THREAD_BITS | pl_async_thread(w, 0);
+    uint64_t *out = c->writes + offset / 4;
+    for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
+        for (uint32_t i = 0; i < n_bytes / 4; i++)
+            *out++ = ((uint64_t)epochs[lane] + 1) << 32 | (base + lane);
+}
+
+bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t address,
+                                uint32_t n_bytes, bool is_write)
+{
+    const struct pl_async_cta *c = cta->async;
+    const struct pl_emu_async *a = cta->cluster->async;
+    uint32_t offset = pl_emu_shared_offset(address), end = offset + n_bytes * PL_EMU_LANES;
+    struct pl_async_range r = {cta, offset, end};
+    if (find_bar(c, offset, end) != NULL ||
+        (a->n_pending != 0 && find_conflict(a, &r, is_write) != NULL))
+        return false;
+    if (!is_write || c->writes == NULL)
+        return true;
+    if (n_bytes < 4)
+        return false;
+    note_run(w, cta, offset, n_bytes);
+    return true;
+}

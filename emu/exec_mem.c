@@ -243,8 +243,10 @@ static uint8_t *run_at(struct pl_emu_warp *w, const struct pl_emu_access *a, uin
     uint32_t at =
         space == PL_EMU_SPACE_SHARED ? own_address(w, (uint32_t)address) : (uint32_t)address;
     struct pl_emu_cta *cta = pl_emu_shared_cta(w->cta->cluster, at);
-    if (cta == NULL || (cta->async != NULL && cta->shared.written != NULL) ||
-        !pl_emu_shared_in(cta, at, n_bytes))
+    if (cta == NULL || !pl_emu_shared_in(cta, at, n_bytes))
+        return NULL;
+    if (cta->async != NULL && cta->shared.written != NULL &&
+        !pl_emu_async_on_shared_run(w, cta, at, a->n_bytes, is_write))
         return NULL;
     uint32_t offset = pl_emu_shared_offset(at);
     if (is_write)
