@@ -286,6 +286,126 @@ START_TEST(tensor_store_is_clipped)
 }
 END_TEST
 
+/* ---- other modes --------------------------------------------------------------------------------------------------------------- */
+
+static const struct tile_case mode_case = {PL_TMAP_SWIZZLE_128B, 64, 1, 24, 0};
+static const struct pl_emu_allocation *mode_tensor, *mode_buffer;
+
+static struct launch mode_launch(int i, const char *entry, const struct tile_case *c)
+{
+    rng = 75 + (uint64_t)i;
+    open_device(i, 100);
+    load_file("async_modes.ptx");
+    mode_tensor = new_memory(PITCH * ROWS);
+    mode_buffer = new_memory(BUFFER_BYTES);
+    fill_random(mode_tensor->host, PITCH * ROWS);
+    fill_random(mode_buffer->host, BUFFER_BYTES);
+    struct launch l;
+    tile_launch(&l, c, entry, mode_buffer->address);
+    struct pl_tensormap m = map_of(c, mode_tensor->address, PL_TMAP_U16);
+    put_map(&l, &m);
+    return l;
+}
+
+START_TEST(gather_brings_four_rows)
+{
+    const int32_t rows[4] = {2, 5, -1, 9};
+    struct launch l = mode_launch(_i, "gather", &mode_case);
+    put_u32(&l, 200, 4 * 128);
+    run_well(&l);
+    for (uint32_t r = 0; r < 4; r++)
+        for (uint32_t k = 0; k < 64; k++) {
+            int32_t x = mode_case.x + (int32_t)k;
+            uint64_t at = (uint64_t)rows[r] * PITCH + (uint64_t)x * 2;
+            ck_assert_uint_eq(element(mode_buffer->host, place_in_tile(&mode_case, r, k)),
+                              is_inside(x, rows[r]) ? element(mode_tensor->host, at) : 0);
+        }
+    close_all();
+}
+END_TEST
+
+START_TEST(scatter_writes_the_rows_inside)
+{
+    const int32_t rows[4] = {9, 0, 50, 4};
+    struct launch l = mode_launch(_i, "scatter", &mode_case);
+    put_u32(&l, 200, 4 * 128);
+    static uint8_t want[PITCH * ROWS];
+    memcpy(want, mode_tensor->host, sizeof want);
+    for (uint32_t r = 0; r < 4; r++)
+        for (uint32_t k = 0; k < 64; k++) {
+            int32_t x = mode_case.x + (int32_t)k;
+            uint16_t v = element(mode_buffer->host, place_in_tile(&mode_case, r, k));
+            if (is_inside(x, rows[r]))
+                memcpy(want + rows[r] * PITCH + x * 2, &v, 2);
+        }
+    run_well(&l);
+    ck_assert_mem_eq(mode_tensor->host, want, sizeof want);
+    close_all();
+}
+END_TEST
+
+/* 5 x 4 x 2 pixels of 8 channels, padding 1: the walk of the bounding box, a filter position of (1, 2). */
+START_TEST(im2col_brings_pixels_in_order)
+{
+    struct launch l = mode_launch(_i, "im2col", &mode_case);
+    struct pl_tensormap m = {
+        .mode = PL_TMAP_IM2COL, .type = PL_TMAP_U16, .rank = 4, .address = mode_tensor->address};
+    const uint64_t dims[4] = {8, 5, 4, 2}, strides[4] = {0, 16, 80, 320};
+    for (uint32_t i = 0; i < 4; i++) {
+        m.dims[i] = dims[i];
+        m.strides_bytes[i] = strides[i];
+        m.elem_strides[i] = 1;
+    }
+    m.lower[0] = m.lower[1] = m.upper[0] = m.upper[1] = -1;
+    m.n_channels = 8;
+    m.n_pixels = 30;
+    put_map(&l, &m);
+    put_u32(&l, 192, (uint32_t)-1);
+    put_u32(&l, 196, (uint32_t)-1);
+    put_u32(&l, 200, 30 * 16);
+    run_well(&l);
+    for (int32_t p = 0; p < 30;
+         p++) { /* 5 x 4 positions an image: w from -1 to 3, h from -1 to 2 */
+        int32_t w = p % 5 - 1 + 1, h = p / 5 % 4 - 1 + 2, n = p / 20;
+        bool is_in = w >= 0 && w < 5 && h >= 0 && h < 4;
+        for (int32_t c = 0; c < 8; c++)
+            ck_assert_uint_eq(
+                element(mode_buffer->host, (uint64_t)p * 16 + (uint64_t)c * 2),
+                is_in ? element(mode_tensor->host, (uint64_t)(n * 320 + h * 80 + w * 16 + c * 2))
+                      : 0);
+    }
+    close_all();
+}
+END_TEST
+
+START_TEST(pair_signals_the_even_cta)
+{
+    const struct tile_case c = {PL_TMAP_SWIZZLE_128B, 64, 8, 8, 3};
+    struct launch l = mode_launch(_i, "pair", &c);
+    l.grid = l.cluster = 2;
+    run_well(&l);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct tile_case half = c;
+        half.y += (int32_t)(8 * r);
+        check_tile(&half, mode_tensor->host, mode_buffer->host + r * 1024);
+    }
+    close_all();
+}
+END_TEST
+
+START_TEST(map_edited_on_the_device_is_used)
+{
+    const struct tile_case c = {PL_TMAP_SWIZZLE_NONE, 64, 16, 0, 5}; /* y: the new height */
+    struct launch l = mode_launch(_i, "replace", &c);
+    run_well(&l);
+    for (uint32_t r = 0; r < 16; r++)
+        for (uint32_t k = 0; k < 64; k++)
+            ck_assert_uint_eq(element(mode_buffer->host, 128 + (r * 64 + k) * 2),
+                              r < 5 ? element(mode_tensor->host, r * PITCH + k * 2) : 0);
+    close_all();
+}
+END_TEST
+
 /* ---- clusters -------------------------------------------------------------------------------------------------------------------- */
 
 static const uint32_t cluster_sizes[] = {2, 4, 8};
@@ -595,6 +715,11 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, tensor_load_brings_the_box_swizzled_and_filled, 0, N_TILES * N_POLICIES);
     tcase_add_loop_test(t, tensor_load_fills_with_nan_on_request, 0, N_POLICIES);
     tcase_add_loop_test(t, tensor_store_is_clipped, 0, 2 * N_TILES * N_POLICIES);
+    tcase_add_loop_test(t, gather_brings_four_rows, 0, N_POLICIES);
+    tcase_add_loop_test(t, scatter_writes_the_rows_inside, 0, N_POLICIES);
+    tcase_add_loop_test(t, im2col_brings_pixels_in_order, 0, N_POLICIES);
+    tcase_add_loop_test(t, pair_signals_the_even_cta, 0, N_POLICIES);
+    tcase_add_loop_test(t, map_edited_on_the_device_is_used, 0, N_POLICIES);
     suite_add_tcase(s, t);
     t = tcase_create("cluster");
     tcase_add_loop_test(t, multicast_reaches_every_cta, 0, 2 * N_POLICIES);
