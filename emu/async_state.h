@@ -96,6 +96,11 @@ struct pl_async_op {
             uint8_t value[16];
             uint8_t *global; /* st.async to global memory */
         } store;
+        struct {
+            uint8_t *frame; /* registers of the activation that issued it */
+            uint64_t a, b;  /* descriptors; a only where A is in shared memory */
+            bool is_accumulating;
+        } wgmma;
     } u;
 };
 
@@ -132,6 +137,7 @@ struct pl_async_warp {
     uint32_t cluster_arrived;   /* lanes that arrived in the current phase of the cluster barrier */
     uint32_t cluster_owed;      /* lanes that arrived and have not waited */
     uint32_t n_regs;            /* setmaxnreg */
+    uint32_t wgmma_group;       /* number of the open one */
     uint64_t timed_out_at
         [PL_EMU_LANES]; /* a group's last time-out of try_wait: async->n_changes + 1 then */
 };

@@ -9,6 +9,7 @@
 #include "emu/ops_exact.h"
 #include "emu/ops_kernels.h"
 #include "emu/ops_mode.h"
+#include "emu/ops_tile.h"
 
 #include <stddef.h>
 
@@ -473,21 +474,29 @@ static const struct op_row rows[PL_PTX_COUNT] = {
 };
 
 static const struct pl_emu_kernel_fns *kernels = pl_emu_kernels_base;
+static pl_emu_tile_fn *tile_f32 = pl_emu_tile_f32_base, *tile_s32 = pl_emu_tile_s32_base;
 
 enum pl_emu_isa pl_emu_ops_init(enum pl_emu_isa most)
 {
-    kernels = pl_emu_kernels_base;
 #ifdef PL_HOST_X86_64
     if (most >= PL_EMU_ISA_AVX2 && __builtin_cpu_supports("avx2") &&
         __builtin_cpu_supports("fma")) {
         kernels = pl_emu_kernels_avx2;
+        tile_f32 = pl_emu_tile_f32_avx2;
+        tile_s32 = pl_emu_tile_s32_avx2;
         return PL_EMU_ISA_AVX2;
     }
 #else
     (void)most;
 #endif
+    kernels = pl_emu_kernels_base;
+    tile_f32 = pl_emu_tile_f32_base;
+    tile_s32 = pl_emu_tile_s32_base;
     return PL_EMU_ISA_BASE;
 }
+
+void pl_emu_tile_f32(const struct pl_emu_tile *t) { tile_f32(t); }
+void pl_emu_tile_s32(const struct pl_emu_tile *t) { tile_s32(t); }
 
 /* Sources in text order, vectors flattened. Containers of registers must be what the kernel reads. */
 static bool fill_sources(const struct pick *p, const struct pl_emu_kernel_info *info,
