@@ -116,6 +116,72 @@ START_TEST(forms_are_taken_or_refused_as_measured)
 }
 END_TEST
 
+/* Columns: targets, instruction. */
+START_TEST(suffixed_targets_take_forms_as_measured)
+{
+    static const struct target suffixed[] = {
+        {90, 'a'},  {100, 'a'}, {100, 'f'}, {103, 'a'}, {103, 'f'}, {110, 0},   {110, 'a'},
+        {110, 'f'}, {120, 0},   {120, 'a'}, {120, 'f'}, {121, 0},   {121, 'a'}, {121, 'f'}};
+    struct pl_arena a = {0};
+    struct ptx_lines lines = ptx_read_lines(&a, "tests/ptx/suffixes.tsv");
+    ck_assert_uint_ge(lines.n, 20);
+    for (size_t i = 0; i < lines.n; i++)
+        for (size_t t = 0; t < sizeof suffixed / sizeof suffixed[0]; t++) {
+            struct pl_ptx_error error = {0};
+            bool ok = is_taken(lines.columns[i][1], 90, suffixed[t], &error);
+            ck_assert_msg(ok == is_listed(lines.columns[i][0], suffixed[t]),
+                          "sm_%u%c, wanted %s: %s: %s", suffixed[t].sm,
+                          suffixed[t].suffix ? suffixed[t].suffix : ' ', lines.columns[i][0],
+                          lines.columns[i][1], error.text);
+        }
+    pl_arena_fini(&a);
+}
+END_TEST
+
+START_TEST(a_join_keeps_what_both_gates_take)
+{
+    struct pl_ptx_gate g = {0, 0, 0};
+    ck_assert(pl_ptx_gate_join(&g, (struct pl_ptx_gate){70, 80, 0}));
+    ck_assert(pl_ptx_gate_accepts(g, 70, 80, 0) && !pl_ptx_gate_accepts(g, 65, 80, 0) &&
+              !pl_ptx_gate_accepts(g, 90, 75, 0));
+    ck_assert(pl_ptx_gate_join(&g, pl_ptx_infos[PL_PTX_setmaxnreg].gate));
+    ck_assert(pl_ptx_gate_accepts(g, 80, 90, 'a') && !pl_ptx_gate_accepts(g, 80, 90, 0));
+    ck_assert(pl_ptx_gate_accepts(g, 88, 100, 'f') &&
+              !pl_ptx_gate_accepts(g, 86, 100, 'f')); /* the target itself is 8.8 */
+    struct pl_ptx_gate blackwell = g, hopper = g;
+    ck_assert(pl_ptx_gate_join(&blackwell, pl_ptx_infos[PL_PTX_tcgen05_mma].gate));
+    ck_assert(pl_ptx_gate_accepts_target(blackwell, 103, 'f') &&
+              !pl_ptx_gate_accepts_target(blackwell, 90, 'a'));
+    ck_assert(pl_ptx_gate_join(&hopper, pl_ptx_infos[PL_PTX_wgmma_fence].gate));
+    ck_assert(
+        !pl_ptx_gate_join(&hopper, pl_ptx_infos[PL_PTX_tcgen05_mma].gate)); /* no chip has both */
+    ck_assert(pl_ptx_gate_accepts(hopper, 80, 90, 'a')); /* and the gate is as it was */
+    struct pl_ptx_gate late = pl_ptx_infos[PL_PTX_setmaxnreg].gate;
+    ck_assert(pl_ptx_gate_join(
+        &late, pl_ptx_infos[PL_PTX_st_bulk].gate)); /* sm_100 and newer: 90a falls out */
+    ck_assert(!pl_ptx_gate_accepts_target(late, 90, 'a') &&
+              pl_ptx_gate_accepts_target(late, 100, 'a'));
+}
+END_TEST
+
+START_TEST(the_lowest_header_has_the_least_suffix)
+{
+    char suffix;
+    uint16_t version;
+    ck_assert(
+        pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_mbarrier_try_wait].gate, 90, &suffix, &version));
+    ck_assert(suffix == 0 && version == 78);
+    ck_assert(pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_wgmma_fence].gate, 90, &suffix, &version));
+    ck_assert(suffix == 'a' && version == 80);
+    ck_assert(pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_tcgen05_mma].gate, 100, &suffix, &version));
+    ck_assert(suffix == 'f' && version == 88);
+    ck_assert(pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_cvt_rs_x2_f32].gate, 103, &suffix, &version));
+    ck_assert(suffix == 'a' && version == 88);
+    ck_assert(!pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_wgmma_fence].gate, 100, &suffix, &version));
+    ck_assert(!pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_add_int].gate, 42, &suffix, &version));
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ptx_gate");
@@ -123,6 +189,9 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, forms_are_taken_by_the_measured_targets_and_versions);
     tcase_add_test(t, forms_are_taken_or_refused_as_measured);
+    tcase_add_test(t, suffixed_targets_take_forms_as_measured);
+    tcase_add_test(t, a_join_keeps_what_both_gates_take);
+    tcase_add_test(t, the_lowest_header_has_the_least_suffix);
     suite_add_tcase(s, t);
     return s;
 }

@@ -89,6 +89,8 @@ static void tighten(struct pl_ptx_gate *a, struct pl_ptx_gate b)
 
 /* ---- gates of types and operands ---- */
 
+static bool is_fp8(uint8_t type) { return type == PL_PTX_TYPE_E4M3 || type == PL_PTX_TYPE_E5M2; }
+
 static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
 {
     unsigned bits = ins->n_types != 0 ? pl_ptx_types[ins->types[0]].bits : 0;
@@ -112,7 +114,12 @@ static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
     case PL_PTX_multimem_ld_reduce_acc:
         if (ins->types[0] >= PL_PTX_TYPE_E4M3 && ins->types[0] != PL_PTX_TYPE_F16X2 &&
             ins->types[0] != PL_PTX_TYPE_BF16X2)
-            tighten(g, (struct pl_ptx_gate){86, 100, ON_FAM_100_120});
+            tighten(g, (struct pl_ptx_gate){86, 100, ON_FAM_100_ARCH_120});
+        break;
+    case PL_PTX_mma_m16n8k32_f32_f8f6f4:
+    case PL_PTX_mma_m16n8k32_f16_f8f6f4:
+        if (!is_fp8(ins->types[1]) || !is_fp8(ins->types[2]))
+            tighten(g, (struct pl_ptx_gate){87, 120, ON_FAM_120});
         break;
     case PL_PTX_wgmma_s32_i8_ss:
     case PL_PTX_wgmma_s32_i8_rs:

@@ -461,6 +461,15 @@ static const char *find_conflict(const struct pl_ptx_ins *ins)
     return find_mma_conflict(ins);
 }
 
+bool pl_ptx_resolve(struct pl_ptx_shape *shape)
+{
+    if (find_conflict(&shape->ins) != NULL)
+        return false;
+    shape->n_specs = 0;
+    resolve_operands(shape);
+    return true;
+}
+
 /* ---- texts ---- */
 
 static bool split_tokens(struct match *m, struct span text, size_t n_opcode)

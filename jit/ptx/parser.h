@@ -218,7 +218,9 @@ uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_t
 
 /* ---- match.c ---- */
 bool pl_ptx_match_init(struct pl_ptx_parser *p);
-/* The mnemonic at s: its shapes. *after is where it ends; *text the mnemonic for messages. */
+/* Fill the operand pattern of a shape whose ins has form, types and modifiers. False: these exclude each other. */
+bool pl_ptx_resolve(struct pl_ptx_shape *shape);
+/* The mnemonic at s: its shapes. */
 bool pl_ptx_read_mnemonic(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic **out);
 
 /* ---- operand.c ---- */

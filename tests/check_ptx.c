@@ -1,0 +1,362 @@
+/*
+ * The tables of jit/ptx and what parser and printer make of them: every row has an instruction that parses to it and prints
+ * back; so have random combinations of its modifiers and types.
+ */
+#include "jit/ptx/gate.h"
+#include "jit/ptx/parser.h"
+#include "jit/ptx/print.h"
+#include "jit/ptx/table.h"
+#include "tests/ptx_text.h"
+
+#include <check.h>
+
+static const uint16_t chips[] = {80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+
+/* The oldest chip and lowest header that take a gate. */
+static bool header_for(struct pl_ptx_gate gate, uint16_t *version, uint16_t *sm, char *suffix)
+{
+    for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++)
+        if (pl_ptx_gate_lowest(gate, chips[i], suffix, version)) {
+            *sm = chips[i];
+            return true;
+        }
+    return false;
+}
+
+/* The first instruction of the test module around a text. */
+static const struct pl_ptx_ins *parse_one(struct pl_arena *a, uint16_t version, uint16_t sm,
+                                          char suffix, const char *text, struct pl_ptx_module *m,
+                                          struct pl_ptx_error *error)
+{
+    const char *module = ptx_text_of(a, version, sm, suffix, text);
+    return pl_ptx_parse(module, strlen(module), a, m, error) ? &m->ins.data[0] : NULL;
+}
+
+static const char *print_one(struct pl_arena *a, const struct pl_ptx_module *m)
+{
+    struct pl_buf b;
+    pl_buf_init(&b, a, 256);
+    const struct pl_ptx_printer pr = {.buf = &b, .module = m, .func = &m->funcs.data[1]};
+    pl_ptx_print_ins(&pr, &m->ins.data[0], m->pool.data);
+    /* the test module has its own names for labels and target lists */
+    struct pl_buf renamed;
+    pl_buf_init(&renamed, a, 256);
+    for (const char *c = b.text; *c != 0;) {
+        if (c[0] != '$') {
+            pl_buf_putc(&renamed, *c++);
+            continue;
+        }
+        pl_buf_puts(&renamed, c[1] == 'L' ? "L1" : "LIST");
+        c += 2 + strspn(c + 2, "0123456789");
+    }
+    return renamed.text;
+}
+
+static bool same_operand(const struct pl_ptx_module *m, const struct pl_ptx_operand *x,
+                         const struct pl_ptx_module *n, const struct pl_ptx_operand *y)
+{
+    if (x->kind != y->kind || x->is_negated != y->is_negated || x->is_float != y->is_float ||
+        x->sub != y->sub || x->n != y->n || x->sreg != y->sreg || x->offset != y->offset ||
+        x->imm != y->imm || x->var != y->var)
+        return false;
+    bool has_list =
+        x->kind == PL_PTX_OP_VECTOR || x->kind == PL_PTX_OP_PAIR || x->kind == PL_PTX_OP_TENSOR;
+    for (uint32_t i = 0; has_list && i < x->n; i++)
+        if (!same_operand(m, &m->pool.data[x->first + i], n, &n->pool.data[y->first + i]))
+            return false;
+    if (x->reg == 0 || y->reg == 0)
+        return x->reg == y->reg;
+    return strcmp(m->funcs.data[1].regs.data[x->reg - 1].name,
+                  n->funcs.data[1].regs.data[y->reg - 1].name) == 0;
+}
+
+static bool same_ins(const struct pl_ptx_module *m, const struct pl_ptx_ins *x,
+                     const struct pl_ptx_module *n, const struct pl_ptx_ins *y)
+{
+    if (x->form != y->form || x->n_types != y->n_types || x->n_operands != y->n_operands ||
+        x->shape_n != y->shape_n || memcmp(x->types, y->types, sizeof x->types) != 0 ||
+        memcmp(x->mods, y->mods, sizeof x->mods) != 0)
+        return false;
+    for (uint32_t i = 0; i < x->n_operands; i++)
+        if (!same_operand(m, &m->pool.data[x->operands + i], n, &n->pool.data[y->operands + i]))
+            return false;
+    return true;
+}
+
+/* ---- one instruction a row ---- */
+
+static struct pl_arena rows_arena;
+static struct ptx_lines rows;
+
+static void read_rows(void) { rows = ptx_read_lines(&rows_arena, "tests/ptx/rows.tsv"); }
+static void free_rows(void) { pl_arena_fini(&rows_arena); }
+
+START_TEST(row_has_an_instruction_that_parses_to_it_and_prints_back)
+{
+    const struct pl_ptx_info *info = &pl_ptx_infos[_i];
+    size_t line = 0;
+    while (line < rows.n && strcmp(rows.columns[line][0], info->id) != 0)
+        line++;
+    ck_assert_msg(line < rows.n, "row %s has no line in rows.tsv", info->id);
+    struct pl_arena a = {0};
+    struct pl_ptx_module m, n;
+    struct pl_ptx_error error;
+    uint16_t version, sm;
+    char suffix;
+    ck_assert(header_for(info->gate, &version, &sm, &suffix));
+    version = 90;
+    const struct pl_ptx_ins *x =
+        parse_one(&a, version, sm, suffix, rows.columns[line][1], &m, &error);
+    ck_assert_msg(x != NULL, "%s: %s", rows.columns[line][1], error.text);
+    ck_assert_str_eq(pl_ptx_infos[x->form].id, info->id);
+    ck_assert_uint_eq(m.ins.n, 2);
+    const char *printed = print_one(&a, &m);
+    const struct pl_ptx_ins *y = parse_one(&a, version, sm, suffix, printed, &n, &error);
+    ck_assert_msg(y != NULL, "%s: %s", printed, error.text);
+    ck_assert_msg(same_ins(&m, x, &n, y), "%s", printed);
+    ck_assert_str_eq(print_one(&a, &n), printed);
+    pl_arena_fini(&a);
+}
+END_TEST
+
+START_TEST(rows_of_an_opcode_lie_together)
+{
+    struct pl_arena a = {0};
+    for (int i = 1; i < PL_PTX_COUNT; i++) {
+        const char *op = pl_ptx_infos[i].mnemonic;
+        size_t n_bytes = strcspn(op, ".");
+        bool has_left = false;
+        for (int k = i; k < PL_PTX_COUNT; k++) {
+            bool is_same = strcspn(pl_ptx_infos[k].mnemonic, ".") == n_bytes &&
+                           memcmp(pl_ptx_infos[k].mnemonic, op, n_bytes) == 0;
+            ck_assert_msg(!is_same || !has_left, "%s is apart from %s", pl_ptx_infos[k].id,
+                          pl_ptx_infos[i].id);
+            has_left |= !is_same;
+        }
+        ck_assert_msg(pl_ptx_infos[i].flags != 0, "%s has no flags", pl_ptx_infos[i].id);
+        ck_assert_msg(strchr(pl_ptx_infos[i].source, ':') != NULL, "%s names no section",
+                      pl_ptx_infos[i].id);
+    }
+    pl_arena_fini(&a);
+}
+END_TEST
+
+/* ---- random instructions ---- */
+
+static uint32_t state;
+
+static uint32_t random_below(uint32_t n)
+{
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state % n;
+}
+
+static uint8_t random_member(const struct pl_ptx_view_info *view)
+{
+    for (;;) {
+        uint32_t bit = random_below(32);
+        unsigned mod = pl_ptx_cat_first[view->cat] + bit;
+        if ((view->members >> bit & 1) != 0 && mod < PL_PTX_MOD_COUNT &&
+            pl_ptx_mods[mod].cat == view->cat)
+            return (uint8_t)mod;
+    }
+}
+
+static struct pl_ptx_ins random_ins(enum pl_ptx_form form)
+{
+    const struct pl_ptx_row *row = &pl_ptx_rows[form];
+    struct pl_ptx_ins ins = pl_ptx_ins_make(form, 0);
+    for (int i = 0; i < PL_PTX_MAX_VIEWS && row->views[i] != 0; i++) {
+        const struct pl_ptx_view_info *view = &pl_ptx_views[row->views[i] & ~PL_PTX_VIEW_NEED];
+        if ((row->views[i] & PL_PTX_VIEW_NEED) || random_below(3) == 0)
+            ins.mods[view->cat] = random_member(view);
+    }
+    for (int i = 0; i < ins.n_types; i++)
+        do
+            ins.types[i] = (uint8_t)random_below(PL_PTX_TYPE_COUNT);
+        while ((pl_ptx_tsets[row->types[i]] >> ins.types[i] & 1) == 0);
+    if (strchr(pl_ptx_infos[form].mnemonic, 'N') != NULL &&
+        strncmp(pl_ptx_infos[form].mnemonic, "wgmma", 5) == 0)
+        ins.shape_n = (uint16_t)(8 + 8 * random_below(32));
+    return ins;
+}
+
+static void put_register(struct pl_buf *b, unsigned type)
+{
+    const struct pl_ptx_type_info *t = &pl_ptx_types[type];
+    const char *name = type == PL_PTX_TYPE_NONE ? "d"
+                       : t->bits <= 1           ? "p"
+                       : t->bits == 128         ? "x"
+                       : t->bits == 64          ? "d"
+                       : t->bits == 32          ? "r"
+                                                : "h";
+    if (type == PL_PTX_TYPE_F32)
+        name = "f";
+    if (type == PL_PTX_TYPE_F64)
+        name = "e";
+    if (t->bits == 8 && t->class == PL_PTX_CLASS_PACKED)
+        name = "b";
+    bool is_pred = strcmp(name, "p") == 0;
+    pl_buf_puts(b, name);
+    if (!is_pred)
+        pl_buf_u64(b, random_below(4));
+}
+
+static void put_list(struct pl_buf *b, unsigned type, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        pl_buf_puts(b, i == 0 ? "{" : ",");
+        put_register(b, type);
+    }
+    pl_buf_putc(b, '}');
+}
+
+static void put_operand(struct pl_buf *b, const struct pl_ptx_spec *spec)
+{
+    const struct pl_ptx_type_info *t = &pl_ptx_types[spec->type];
+    switch ((enum pl_ptx_want)spec->want) {
+    case PL_PTX_WANT_DST:
+        if (spec->has_sink && random_below(4) == 0)
+            pl_buf_putc(b, '_');
+        else
+            put_register(b, spec->type);
+        break;
+    case PL_PTX_WANT_SRC:
+        if (random_below(4) == 0 && t->class != PL_PTX_CLASS_PACKED &&
+            t->class != PL_PTX_CLASS_FLOAT && spec->type != 0 && t->bits != 128)
+            pl_buf_u64(b, random_below(100));
+        else if (random_below(4) == 0 &&
+                 (spec->type == PL_PTX_TYPE_F32 || spec->type == PL_PTX_TYPE_F64))
+            pl_buf_puts(b, random_below(2) ? "1.5" : "0f40490FDB");
+        else
+            put_register(b, spec->type);
+        break;
+    case PL_PTX_WANT_ANYSRC:
+    case PL_PTX_WANT_REG: put_register(b, spec->type); break;
+    case PL_PTX_WANT_DPRED: pl_buf_putc(b, 'q'); break;
+    case PL_PTX_WANT_SPRED: pl_buf_puts(b, random_below(2) ? "p" : "!p"); break;
+    case PL_PTX_WANT_INT: pl_buf_puts(b, "1"); break;
+    case PL_PTX_WANT_REG_ADDR:
+    case PL_PTX_WANT_ADDR: pl_buf_puts(b, random_below(2) ? "[d1+16]" : "[buf+8]"); break;
+    case PL_PTX_WANT_DVEC:
+    case PL_PTX_WANT_SVEC: put_list(b, spec->type, spec->n); break;
+    case PL_PTX_WANT_SELECT: pl_buf_puts(b, "{0,1}"); break;
+    case PL_PTX_WANT_LANES: put_list(b, PL_PTX_TYPE_B32, spec->n); break;
+    case PL_PTX_WANT_UNPACK:
+    case PL_PTX_WANT_PACK:
+        if (t->bits == 16)
+            pl_buf_puts(b, "{b0,b1}");
+        else
+            put_list(b,
+                     t->bits == 32   ? PL_PTX_TYPE_B16
+                     : t->bits == 64 ? PL_PTX_TYPE_B32
+                                     : PL_PTX_TYPE_B64,
+                     2);
+        break;
+    case PL_PTX_WANT_TENSOR:
+        pl_buf_puts(b, "[d1, ");
+        put_list(b, PL_PTX_TYPE_B32, spec->n);
+        pl_buf_putc(b, ']');
+        break;
+    case PL_PTX_WANT_OFFSETS: put_list(b, PL_PTX_TYPE_B16, spec->n); break;
+    case PL_PTX_WANT_LABEL: pl_buf_puts(b, "L1"); break;
+    case PL_PTX_WANT_LABELS: pl_buf_puts(b, "LIST"); break;
+    case PL_PTX_WANT_CALL: pl_buf_puts(b, "(ret0), ext, (arg0, arg1)"); break;
+    case PL_PTX_WANT_ALL: pl_buf_puts(b, "r0, r1"); break;
+    }
+}
+
+/* The instruction as text, with random operands; NULL where its modifiers exclude each other. */
+static const char *random_text(struct pl_arena *a, const struct pl_ptx_ins *ins)
+{
+    struct pl_ptx_shape shape = {.ins = *ins};
+    if (!pl_ptx_resolve(&shape))
+        return NULL;
+    struct pl_buf b;
+    pl_buf_init(&b, a, 512);
+    pl_ptx_print_mnemonic(&b, ins);
+    const char *separator = " ";
+    for (uint32_t i = 0; i < shape.n_specs; i++) {
+        if (shape.specs[i].is_optional && random_below(2))
+            continue;
+        pl_buf_puts(&b, separator);
+        separator = ", ";
+        put_operand(&b, &shape.specs[i]);
+        if (shape.specs[i].pair == 2 || (shape.specs[i].pair == 1 && random_below(2)))
+            pl_buf_puts(&b, "|z");
+    }
+    pl_buf_putc(&b, ';');
+    return b.text;
+}
+
+/* Forms whose constants must have values that the random ones have not. */
+static bool has_fixed_values(enum pl_ptx_form form)
+{
+    static const uint16_t forms[] = {
+#define VALUE(form, mod, operand, low, high) PL_PTX_##form,
+#include "jit/ptx/value.def"
+#undef VALUE
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (forms[i] == form)
+            return true;
+    return false;
+}
+
+START_TEST(random_instructions_parse_to_their_row_and_print_back)
+{
+    enum pl_ptx_form form = (enum pl_ptx_form)_i;
+    int n_tried = 0;
+    state = 2463534242u + (uint32_t)_i;
+    if (pl_ptx_rows[form].views[0] == PL_PTX_VIEW_ANYTHING || has_fixed_values(form))
+        return; /* their line in rows.tsv must do */
+    for (int k = 0; k < 60; k++) {
+        struct pl_arena a = {0};
+        struct pl_ptx_module m, n;
+        struct pl_ptx_error error;
+        struct pl_ptx_ins ins = random_ins(form);
+        const char *text = random_text(&a, &ins);
+        uint16_t version, sm;
+        char suffix;
+        struct pl_ptx_operand nothing[PL_PTX_MAX_OPERANDS] = {{0}};
+        if (text != NULL && header_for(pl_ptx_gate_of_ins(&ins, nothing), &version, &sm, &suffix)) {
+            n_tried++;
+            if (pl_ptx_has_operand_gate(form)) { /* its operands may need more */
+                sm = 103;
+                suffix = 'a';
+            }
+            const struct pl_ptx_ins *x = parse_one(&a, 90, sm, suffix, text, &m, &error);
+            ck_assert_msg(x != NULL, "%s on sm_%u%c: %s", text, sm, suffix ? suffix : ' ',
+                          error.text);
+            ck_assert_str_eq(pl_ptx_infos[x->form].id, pl_ptx_infos[form].id);
+            ck_assert_msg(memcmp(x->mods, ins.mods, sizeof ins.mods) == 0, "%s: modifiers", text);
+            ck_assert_msg(memcmp(x->types, ins.types, sizeof ins.types) == 0, "%s: types", text);
+            ck_assert_uint_eq(x->shape_n, ins.shape_n);
+            const char *printed = print_one(&a, &m);
+            const struct pl_ptx_ins *y = parse_one(&a, 90, sm, suffix, printed, &n, &error);
+            ck_assert_msg(y != NULL, "%s: %s", printed, error.text);
+            ck_assert_msg(same_ins(&m, x, &n, y), "%s", printed);
+        }
+        pl_arena_fini(&a);
+    }
+    ck_assert_msg(n_tried > 0, "%s was never tried", pl_ptx_infos[form].id);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("ptx");
+    TCase *t = tcase_create("rows");
+    tcase_add_unchecked_fixture(t, read_rows, free_rows);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, rows_of_an_opcode_lie_together);
+    tcase_add_loop_test(t, row_has_an_instruction_that_parses_to_it_and_prints_back, 1,
+                        PL_PTX_COUNT);
+    tcase_add_loop_test(t, random_instructions_parse_to_their_row_and_print_back, 1, PL_PTX_COUNT);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
