@@ -566,7 +566,6 @@ END_TEST
 /* ---- what is traced and not served: exactly these ---- */
 
 static const char *const unserved[] = {
-    "extract",
     "atomic",
     "prefetch",
     "async_store_smem",

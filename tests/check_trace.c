@@ -198,6 +198,17 @@ BODY(1068)
     }
     PL_CONSUME(b, p, s) {}
 }
+BODY(1069)
+{
+    (void)params;
+    pl_block k[61];
+    for (int i = 0; i < 61; i++) {
+        MARK, k[i] = pl_loop_begin(b, PL_LOC);
+        pl_break_if(b, true);
+    }
+    for (int i = 61; i-- > 0;)
+        pl_block_end(&k[i]);
+}
 BODY(1070)
 {
     (void)params;
@@ -245,8 +256,8 @@ static const struct raising raisings[] = {
         R(1013) R(1014) R(1015) R(1016) R(1017) R(1018) R(1019) R(1020) R(1021) R(1022) R(1023)
             R(1030) R(1031) R(1032) R(1033) R(1040) R(1041) R(1042) R(1043) R(1044) R(1045) R(1046)
                 R(1047) R(1048) R(1049) R(1050) R(1051) R(1060) R(1061) R(1062) R(1063) R(1064)
-                    R(1065) R(1066) R(1067) R(1068) R(1070) R(1071) R(1072) R(1073) R(1074) R(1075)
-                        R(1076)
+                    R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072) R(1073) R(1074)
+                        R(1075) R(1076)
 #undef R
 };
 enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };

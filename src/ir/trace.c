@@ -291,6 +291,16 @@ bool pl_trace_is_top(pl_builder *b, const char *what, pl_loc l)
 
 /* ---- blocks ---- */
 
+bool pl_trace_can_open(pl_builder *b, pl_loc l)
+{
+    int depth = 0;
+    for (uint32_t o = b->open; o != 0; o = b->opens.data[o].outer)
+        depth++;
+    if (depth >= PL_MAX_BLOCK_DEPTH)
+        pl_d_nested_too_deep(b->fn->diags, pl_trace_at(l), PL_MAX_BLOCK_DEPTH);
+    return depth < PL_MAX_BLOCK_DEPTH;
+}
+
 uint32_t pl_trace_open(pl_builder *b, enum pl_open_kind kind, enum pl_block_kind block_kind,
                        uint32_t owner, int which, pl_loc l)
 {
@@ -370,6 +380,8 @@ static uint32_t loop_bound(pl_builder *b, pl_val v, pl_loc l)
 
 pl_block pl_for_begin(pl_builder *b, pl_val lo, pl_val hi, pl_val step, pl_loc l)
 {
+    if (!pl_trace_can_open(b, l))
+        return pl_trace_handle(b, 0, 0);
     uint32_t v[3] = {loop_bound(b, lo, l), loop_bound(b, hi, l), loop_bound(b, step, l)};
     pl_dtype t = b->index_dtype;
     bool is_index = true;
@@ -394,6 +406,8 @@ pl_block pl_for_begin(pl_builder *b, pl_val lo, pl_val hi, pl_val step, pl_loc l
 
 pl_block pl_loop_begin(pl_builder *b, pl_loc l)
 {
+    if (!pl_trace_can_open(b, l))
+        return pl_trace_handle(b, 0, 0);
     uint32_t id;
     pl_trace_add(b, PL_OP_LOOP, l, &id);
     return pl_trace_handle(b, pl_trace_open(b, PL_OPEN_PLAIN, PL_BLOCK_LOOP, id, 0, l), 0);
@@ -429,6 +443,8 @@ int pl_break_unless_at(pl_builder *b, pl_val cond, pl_loc l)
 
 pl_block pl_if_begin(pl_builder *b, pl_val cond, pl_loc l)
 {
+    if (!pl_trace_can_open(b, l))
+        return pl_trace_handle(b, 0, 0);
     uint32_t c = pl_trace_pred(b, "the condition of PL_IF", cond, l), id;
     struct pl_op *op = pl_trace_add(b, PL_OP_IF, l, &id);
     if (op != NULL) {
@@ -440,6 +456,8 @@ pl_block pl_if_begin(pl_builder *b, pl_val cond, pl_loc l)
 
 pl_block pl_else_begin(pl_builder *b, pl_loc l)
 {
+    if (!pl_trace_can_open(b, l))
+        return pl_trace_handle(b, 0, 0);
     uint32_t owner = b->last_if;
     if (owner == 0) {
         pl_d_else_without_if(b->fn->diags, pl_trace_at(l));
@@ -450,6 +468,8 @@ pl_block pl_else_begin(pl_builder *b, pl_loc l)
 
 pl_block pl_role_begin(pl_builder *b, int32_t warpgroup, int32_t warp, pl_loc l)
 {
+    if (!pl_trace_can_open(b, l))
+        return pl_trace_handle(b, 0, 0);
     uint32_t id;
     struct pl_op *op = pl_trace_add(b, PL_OP_ROLE, l, &id);
     if (op != NULL) {

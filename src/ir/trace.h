@@ -90,6 +90,10 @@ uint32_t pl_trace_group(pl_builder *b, const struct pl_bar_group *group, pl_loc 
 uint32_t pl_trace_open(pl_builder *b, enum pl_open_kind kind, enum pl_block_kind block_kind,
                        uint32_t owner, int which, pl_loc l); /* block */
 
+/* May another block be opened here? A diagnostic when not; ask before the region op is added. */
+enum { PL_MAX_BLOCK_DEPTH = 60 };
+bool pl_trace_can_open(pl_builder *b, pl_loc l);
+
 /* What a begin function gives back: block (0: could not be opened) and its value (0: none). */
 pl_block pl_trace_handle(pl_builder *b, uint32_t block, uint32_t iv);
 
