@@ -136,6 +136,25 @@ static int nd_ordinal_of(pl_cu_ptr address) { return (int)(address >> 60); }
 
 /* ---- the exports ---- */
 
+static const char *const call_names[] = {
+#define CUDA(name, symbol, need, first, parameters, plausible) #name,
+#include "src/runtime/cuda.def"
+#undef CUDA
+};
+
+/* NODRIVER_FAIL=Init:100 in the environment, for processes that a test starts. */
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *text = getenv("NODRIVER_FAIL"), *colon = text != NULL ? strchr(text, ':') : NULL;
+    for (int i = 0; colon != NULL && i < ND_COUNT; i++) {
+        if (strncmp(text, call_names[i], (size_t)(colon - text)) == 0 &&
+            call_names[i][colon - text] == '\0') {
+            nd.fail_call = i + 1;
+            nd.fail_code = (int)strtol(colon + 1, NULL, 10);
+        }
+    }
+}
+
 /* Counts a call; the code that the test asked for, or success. */
 static int enter(enum nodriver_call call)
 {

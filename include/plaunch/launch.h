@@ -323,6 +323,45 @@ PL_API PL_MUST_CHECK pl_status pl_download(pl_context *ctx, void *to, uint64_t f
 PL_API PL_MUST_CHECK pl_status
 pl_synchronize(pl_context *ctx, pl_error *err); /* the whole context; reports faults */
 
+/* ---- host functions in stream order ---- */
+
+typedef enum pl_c_type {
+    PL_C_I32,
+    PL_C_U32,
+    PL_C_I64,
+    PL_C_U64,
+    PL_C_F32,
+    PL_C_F64,
+    PL_C_POINTER
+} pl_c_type;
+
+typedef struct pl_c_value {
+    pl_c_type type;
+    union {
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        uint64_t u64;
+        float f32;
+        double f64;
+        void *pointer;
+    } u;
+} pl_c_value;
+
+/*
+ * Calls fn(values...) on a thread of the driver when all work before it in the stream is done. fn is any C function of these
+ * argument types, cast to void (*)(void); what it returns is not looked at. No executable memory is made. While it runs, no
+ * function of plaunch or CUDA may be called (PL_E_IN_CALLBACK), and a lock that a launching thread holds must not be waited for.
+ * It is not called when the context faults. In a capture it becomes a node of the graph, and is called at each replay.
+ *
+ *   values   n_values of them, at most 16; copied
+ *
+ * Errors   PL6110, PL6114, PL6115
+ */
+PL_API PL_MUST_CHECK pl_status pl_host_callback(pl_context *ctx, pl_stream stream, void (*fn)(void),
+                                                const pl_c_value *values, size_t n_values,
+                                                pl_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -364,6 +364,7 @@ static void destroy(struct pl_context *ctx, bool is_child)
     pl_cache_fini(&ctx->cache);
     pl_modules_fini(&ctx->modules, ctx, is_child);
     pl_threads_fini(&ctx->threads);
+    pl_callbacks_fini(ctx);
     pl_store_close(&ctx->store);
     pl_store_close(&ctx->read_only_store);
     if (ctx->primary != NULL && !is_child)

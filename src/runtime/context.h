@@ -38,6 +38,8 @@ struct pl_context {
     const uint32_t *fork_mark; /* reads 0 in a forked child (base/os.h); NULL: compare pids */
     int pid;
 
+    _Atomic(struct pl_callback *) kept_callbacks; /* those in graphs (callback.c) */
+
     pthread_mutex_t slots_lock; /* adding one */
     struct pl_cu_slot slots[PL_CU_SLOTS];
     atomic_int n_slots;
@@ -53,6 +55,9 @@ struct pl_context {
 
 /* What PLAUNCH_DEBUG may list; each prints the state after that step through the log callback. */
 enum pl_topic { PL_TOPIC_TRACE = 1, PL_TOPIC_PLAN = 2, PL_TOPIC_PTX = 4, PL_TOPIC_CACHE = 8 };
+
+struct pl_callback;
+void pl_callbacks_fini(struct pl_context *ctx);
 
 /* Where a launch goes. */
 struct pl_place {
