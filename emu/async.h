@@ -43,4 +43,10 @@ enum pl_emu_status pl_emu_async_on_shared(struct pl_emu_warp *w, struct pl_emu_c
  * (and noted), false when the lanes must be looked at one by one; nothing was noted then. */
 bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t address,
                                 uint32_t n_bytes, bool is_write);
+/* For warps with scattered lanes: true when no barrier object and nothing in flight touches the bytes, so that the check above may be left
+ * out for every lane; writes are then only noted. Both with cta->async != NULL. */
+bool pl_emu_async_is_quiet(const struct pl_emu_cta *cta, uint32_t address, uint32_t n_bytes,
+                           bool is_write);
+void pl_emu_async_note_write(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t lane,
+                             uint32_t address, uint32_t n_bytes);
 #endif

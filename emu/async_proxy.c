@@ -287,3 +287,20 @@ bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, u
     note_run(w, cta, offset, n_bytes);
     return true;
 }
+
+bool pl_emu_async_is_quiet(const struct pl_emu_cta *cta, uint32_t address, uint32_t n_bytes,
+                           bool is_write)
+{
+    uint32_t offset = pl_emu_shared_offset(address);
+    struct pl_async_range r = {(struct pl_emu_cta *)(uintptr_t)cta, offset, offset + n_bytes};
+    const struct pl_emu_async *a = cta->cluster->async;
+    return find_bar(cta->async, r.first, r.end) == NULL &&
+           (a->n_pending == 0 || find_conflict(a, &r, is_write) == NULL);
+}
+
+void pl_emu_async_note_write(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t lane,
+                             uint32_t address, uint32_t n_bytes)
+{
+    pl_async_note_generic(cta, pl_emu_shared_offset(address), n_bytes, pl_async_thread(w, lane),
+                          w->pc->line);
+}

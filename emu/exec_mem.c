@@ -212,48 +212,126 @@ void *pl_emu_access_lane(struct pl_emu_warp *w, const struct pl_emu_access *a, u
     return global_lane(w, a, lane, address, is_write, what);
 }
 
-/* ---- whole warps ------------------------------------------------------------------------------------------------------------------- */
+/* ---- whole warps ---------------------------------------------------------------------------- */
 
 /*
- * Host memory of 32 consecutive accesses starting at `address`, checked as a whole; NULL: take the lane-by-lane path, which
- * finds out what is wrong (or that nothing is).
+ * The bytes that the active lanes touch, checked as a whole: lane i is at host + (address i - first).
+ * Nothing is raised here: where a check fails, the lane-by-lane path finds out which lane it is, or
+ * that all is well.
  */
-static uint8_t *run_at(struct pl_emu_warp *w, const struct pl_emu_access *a, uint64_t address,
-                       bool is_write)
+struct span {
+    uint8_t *host;
+    uint64_t first;
+    bool is_run; /* consecutive, in the order of lanes */
+};
+
+/* Lowest and highest address, and all their low bits. Inactive lanes get an active one's address. */
+static void measure(const struct pl_emu_warp *w, uint64_t at[PL_EMU_LANES], uint64_t *lo,
+                    uint64_t *hi, uint64_t *bits)
 {
-    uint32_t n_bytes = a->n_bytes * PL_EMU_LANES;
-    enum pl_emu_space space = (enum pl_emu_space)a->space;
-    if ((address & (a->n_bytes - 1)) != 0)
-        return NULL;
-    if (space == PL_EMU_SPACE_GENERIC) {
-        enum pl_emu_window in = pl_emu_window_of(address);
-        if (in != PL_EMU_IN_GLOBAL && in != PL_EMU_IN_SHARED)
-            return NULL;
-        space = in == PL_EMU_IN_SHARED ? PL_EMU_SPACE_CLUSTER : PL_EMU_SPACE_GLOBAL;
+    if (w->mask != PL_EMU_ALL_LANES)
+        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+            at[i] = (w->mask >> i & 1) != 0 ? at[i] : at[pl_emu_first_lane(w)];
+    *lo = *hi = *bits = at[0];
+    for (uint32_t i = 1; i < PL_EMU_LANES; i++) {
+        *lo = at[i] < *lo ? at[i] : *lo;
+        *hi = at[i] > *hi ? at[i] : *hi;
+        *bits |= at[i];
     }
-    if (space == PL_EMU_SPACE_GLOBAL) {
-        const struct pl_emu_allocation *al = pl_emu_allocation_at(w, address);
-        if (al == NULL || n_bytes > al->n_bytes - (address - al->address) ||
-            (is_write && al->is_const))
-            return NULL;
-        return al->host + (address - al->address);
+}
+
+/* Bits of an access in the initialised-bytes map: aligned to its size, it lies in one word. */
+static inline uint64_t access_bits(uint32_t n_bytes, uint32_t offset)
+{
+    return (((uint64_t)1 << n_bytes) - 1) << (offset & 63);
+}
+
+static bool are_written(const struct pl_emu_cta *cta, const struct pl_emu_access *a,
+                        const uint64_t at[PL_EMU_LANES], uint32_t lo, uint32_t n_bytes)
+{
+    enum { NEAR_BYTES = 1024 };
+    const uint64_t *map = cta->shared.written;
+    if (map == NULL || (n_bytes <= NEAR_BYTES && pl_emu_shared_is_written(cta, lo, n_bytes)))
+        return true;
+    uint64_t missing = 0;
+    for (uint32_t i = 0; i < PL_EMU_LANES; i++) {
+        uint32_t offset = pl_emu_shared_offset((uint32_t)at[i]);
+        missing |= access_bits(a->n_bytes, offset) & ~map[offset / 64];
     }
-    if (space != PL_EMU_SPACE_SHARED && space != PL_EMU_SPACE_CLUSTER)
+    return missing == 0;
+}
+
+static void mark_all(struct pl_emu_warp *w, struct pl_emu_cta *cta, const struct pl_emu_access *a,
+                     const uint64_t at[PL_EMU_LANES], bool is_run)
+{
+    uint64_t *map = cta->shared.written;
+    if (map == NULL)
+        return;
+    if (is_run)
+        pl_emu_shared_mark(cta, pl_emu_shared_offset((uint32_t)at[0]), a->n_bytes * PL_EMU_LANES);
+    for (uint32_t i = 0; !is_run && i < PL_EMU_LANES; i++) {
+        uint32_t offset = pl_emu_shared_offset((uint32_t)at[i]);
+        map[offset / 64] |= access_bits(a->n_bytes, offset);
+    }
+    PL_EMU_FOR_LANES (lane, cta->async != NULL && !is_run ? w->mask : 0)
+        pl_emu_async_note_write(w, cta, lane, (uint32_t)at[lane], a->n_bytes);
+}
+
+static uint8_t *global_span(struct pl_emu_warp *w, uint64_t lo, uint64_t n_bytes, bool is_write)
+{
+    const struct pl_emu_allocation *al = pl_emu_allocation_at(w, lo);
+    if (al == NULL || n_bytes > al->n_bytes - (lo - al->address) || (is_write && al->is_const))
         return NULL;
-    uint32_t at =
-        space == PL_EMU_SPACE_SHARED ? own_address(w, (uint32_t)address) : (uint32_t)address;
-    struct pl_emu_cta *cta = pl_emu_shared_cta(w->cta->cluster, at);
-    if (cta == NULL || !pl_emu_shared_in(cta, at, n_bytes))
+    return al->host + (lo - al->address);
+}
+
+static uint8_t *shared_span(struct pl_emu_warp *w, const struct pl_emu_access *a,
+                            const uint64_t at[PL_EMU_LANES], uint64_t lo, uint64_t n_bytes,
+                            bool is_run, bool is_write)
+{
+    uint32_t address = (uint32_t)lo;
+    if (a->space == PL_EMU_SPACE_SHARED)
+        address = own_address(w, address);
+    struct pl_emu_cta *cta = pl_emu_shared_cta(w->cta->cluster, address);
+    if (cta == NULL || !pl_emu_shared_in(cta, address, n_bytes))
         return NULL;
-    if (cta->async != NULL && cta->shared.written != NULL &&
-        !pl_emu_async_on_shared_run(w, cta, at, a->n_bytes, is_write))
+    bool is_watched = cta->async != NULL && cta->shared.written != NULL;
+    if (is_watched && is_run && !pl_emu_async_on_shared_run(w, cta, address, a->n_bytes, is_write))
         return NULL;
-    uint32_t offset = pl_emu_shared_offset(at);
+    if (is_watched && !is_run && !pl_emu_async_is_quiet(cta, address, (uint32_t)n_bytes, is_write))
+        return NULL;
+    uint32_t offset = pl_emu_shared_offset(address);
     if (is_write)
-        pl_emu_shared_mark(cta, offset, n_bytes);
-    else if (!pl_emu_shared_is_written(cta, offset, n_bytes))
+        mark_all(w, cta, a, at, is_run);
+    else if (!are_written(cta, a, at, offset, (uint32_t)n_bytes))
         return NULL;
     return cta->shared.data + offset;
+}
+
+static bool find_span(struct pl_emu_warp *w, const struct pl_emu_access *a,
+                      uint64_t at[PL_EMU_LANES], bool is_write, struct span *s)
+{
+    uint64_t lo, hi, bits;
+    s->is_run = w->mask == PL_EMU_ALL_LANES && is_consecutive(at, a->n_bytes);
+    if (s->is_run)
+        lo = bits = at[0], hi = at[PL_EMU_LANES - 1];
+    else
+        measure(w, at, &lo, &hi, &bits);
+    if ((bits & (a->n_bytes - 1)) != 0)
+        return false;
+    enum pl_emu_window in = PL_EMU_IN_GLOBAL;
+    if (a->space == PL_EMU_SPACE_SHARED || a->space == PL_EMU_SPACE_CLUSTER)
+        in = PL_EMU_IN_SHARED;
+    else if (a->space == PL_EMU_SPACE_GENERIC)
+        in = pl_emu_window_of(lo);
+    else if (a->space != PL_EMU_SPACE_GLOBAL)
+        return false;
+    uint64_t n_bytes = hi - lo + a->n_bytes;
+    s->first = lo;
+    s->host = in == PL_EMU_IN_GLOBAL   ? global_span(w, lo, n_bytes, is_write)
+              : in == PL_EMU_IN_SHARED ? shared_span(w, a, at, lo, n_bytes, s->is_run, is_write)
+                                       : NULL;
+    return s->host != NULL;
 }
 
 /* Registers of a plain access: the lane array of element i. */
@@ -316,6 +394,36 @@ static void store_run(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
             gather32(at, from, a->n_elems);
         else
             gather(at, from, a->n_elems, a->elem_bytes);
+    }
+}
+
+/* Lanes anywhere in a span. */
+static void load_span(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                      const struct pl_emu_access *a, const struct span *s,
+                      const uint64_t at[PL_EMU_LANES])
+{
+    for (uint32_t k = 0; k < a->n_elems; k++) {
+        const uint8_t *from = s->host + (size_t)k * a->elem_bytes;
+        uint8_t *to = element(w, ins, &ins->args[0], k);
+        if (a->elem_bytes == 4 && w->mask == PL_EMU_ALL_LANES) {
+            for (uint32_t i = 0; i < PL_EMU_LANES; i++)
+                memcpy(to + (size_t)i * 4, from + (at[i] - s->first), 4);
+            continue;
+        }
+        PL_EMU_FOR_LANES (i, w->mask)
+            memcpy(to + (size_t)i * a->elem_bytes, from + (at[i] - s->first), a->elem_bytes);
+    }
+}
+
+static void store_span(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                       const struct pl_emu_access *a, const struct span *s,
+                       const uint64_t at[PL_EMU_LANES])
+{
+    for (uint32_t k = 0; k < a->n_elems; k++) {
+        uint8_t *to = s->host + (size_t)k * a->elem_bytes;
+        const uint8_t *from = element(w, ins, &ins->args[1], k);
+        PL_EMU_FOR_LANES (i, w->mask)
+            memcpy(to + (at[i] - s->first), from + (size_t)i * a->elem_bytes, a->elem_bytes);
     }
 }
 
@@ -433,17 +541,20 @@ enum pl_emu_status pl_emu_exec_ld(struct pl_emu_warp *w, const struct pl_emu_ins
 {
     const struct pl_emu_access *a = ins->extra;
     uint64_t at[PL_EMU_LANES];
+    struct span s;
     if (a->space == PL_EMU_SPACE_PARAM && ins->args[1].bits == 0)
         return load_uniform(w, ins, a, (uint64_t)ins->args[1].displacement) ? PL_EMU_NEXT
                                                                             : PL_EMU_FAULT;
     addresses(w, &ins->args[1], at);
-    if (w->mask == PL_EMU_ALL_LANES && a->is_plain && !a->is_strong) {
-        if (is_consecutive(at, 0) && a->space != PL_EMU_SPACE_LOCAL &&
-            a->space != PL_EMU_SPACE_GENERIC)
+    if (a->is_plain && !a->is_strong) {
+        bool is_same = w->mask == PL_EMU_ALL_LANES && is_consecutive(at, 0);
+        if (is_same && a->space != PL_EMU_SPACE_LOCAL && a->space != PL_EMU_SPACE_GENERIC)
             return load_uniform(w, ins, a, at[0]) ? PL_EMU_NEXT : PL_EMU_FAULT;
-        const uint8_t *p = is_consecutive(at, a->n_bytes) ? run_at(w, a, at[0], false) : NULL;
-        if (p != NULL) {
-            load_run(w, ins, a, p);
+        if (find_span(w, a, at, false, &s)) {
+            if (s.is_run)
+                load_run(w, ins, a, s.host);
+            else
+                load_span(w, ins, a, &s, at);
             return PL_EMU_NEXT;
         }
     }
@@ -463,16 +574,16 @@ enum pl_emu_status pl_emu_exec_st(struct pl_emu_warp *w, const struct pl_emu_ins
 {
     const struct pl_emu_access *a = ins->extra;
     uint64_t at[PL_EMU_LANES];
+    struct span s;
     addresses(w, &ins->args[0], at);
     if (a->is_release)
         atomic_thread_fence(memory_order_release);
-    if (w->mask == PL_EMU_ALL_LANES && a->is_plain && !a->is_strong &&
-        is_consecutive(at, a->n_bytes)) {
-        uint8_t *p = run_at(w, a, at[0], true);
-        if (p != NULL) {
-            store_run(w, ins, a, p);
-            return PL_EMU_NEXT;
-        }
+    if (a->is_plain && !a->is_strong && find_span(w, a, at, true, &s)) {
+        if (s.is_run)
+            store_run(w, ins, a, s.host);
+        else
+            store_span(w, ins, a, &s, at);
+        return PL_EMU_NEXT;
     }
     PL_EMU_FOR_LANES (lane, w->mask) {
         void *p = pl_emu_access_lane(w, a, lane, at[lane], false, true, "store");

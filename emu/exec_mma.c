@@ -177,7 +177,7 @@ static void mma_float(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struc
     to_values(&raw, fmt_of(ins->ptx->types[1]), s, s.m, &a);
     gather(w, ins, s, false, &raw);
     to_values(&raw, fmt_of(ins->ptx->types[2]), s, N, &b);
-    unsigned n_acc = s.m * N / 32, packed = acc == PL_NUM_F16 ? 2 : 1,
+    unsigned n_acc = (unsigned)(s.m * N) / 32, packed = acc == PL_NUM_F16 ? 2 : 1,
              acc_bits = pl_num_fmts[acc].bits;
     for (unsigned t = 0; t < 32; t++) {
         for (unsigned i = 0; i < n_acc; i += packed) {
