@@ -110,10 +110,13 @@ static uint64_t find_unfenced(const struct pl_async_range *r)
     const struct pl_emu_async *a = r->cta->cluster->async;
     if (c == NULL || c->writes == NULL)
         return 0;
-    for (uint32_t i = r->first / 4; i < (r->end + 3) / 4; i++)
-        if (c->writes[i] != 0 &&
-            a->epochs[record_thread(c->writes[i])] + 1 == record_epoch(c->writes[i]))
+    for (uint32_t i = r->first / 4; i < (r->end + 3) / 4; i++) {
+        if (c->writes[i] == 0)
+            continue;
+        if (a->epochs[record_thread(c->writes[i])] + 1 == record_epoch(c->writes[i]))
             return c->writes[i];
+        c->writes[i] = 0; /* published for good */
+    }
     return 0;
 }
 

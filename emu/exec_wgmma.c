@@ -101,6 +101,31 @@ struct source {
     unsigned first, n, k, es;
 };
 
+enum { MAX_CHUNKS = PL_EMU_TILE_MAX_N * 32 / 16 };
+
+/* The bytes of an operand, chunk after chunk, whatever their layout. */
+struct raw {
+    _Alignas(16) uint8_t chunks[MAX_CHUNKS][16];
+    unsigned n;
+};
+
+static bool read_raw(const struct pl_async_op *op, const struct source *s, struct raw *raw)
+{
+    unsigned t = 16 / s->es, n_i = s->is_mn_major ? s->n / t : s->n,
+             n_k = s->is_mn_major ? s->k : s->k / t;
+    raw->n = 0;
+    for (unsigned ci = 0; ci < n_i; ci++)
+        for (unsigned ck = 0; ck < n_k; ck++) {
+            unsigned i = s->is_mn_major ? ci * t : ci, k = s->is_mn_major ? ck : ck * t;
+            const uint8_t *from =
+                chunk_at(op, pl_mma_address(&s->desc, s->is_mn_major, s->es, s->first + i, k));
+            if (from == NULL)
+                return false;
+            memcpy(raw->chunks[raw->n++], from, 16);
+        }
+    return true;
+}
+
 typedef void store_fn(void *out, unsigned i, unsigned k, unsigned stride, union pl_mma_value v);
 
 /* Element (i, k) of A goes to its fragment, four times; of B, twice (emu/ops_tile.h). */
@@ -118,24 +143,56 @@ static void store_b(void *out, unsigned i, unsigned k, unsigned stride, union pl
     p[0] = p[4] = v.bits;
 }
 
-static bool load_source(const struct pl_async_op *op, const struct source *s, store_fn *store,
-                        void *out)
+static void decode_raw(const struct source *s, const struct raw *raw, store_fn *store, void *out)
 {
-    unsigned t = 16 / s->es, n_i = s->is_mn_major ? s->n / t : s->n,
-             n_k = s->is_mn_major ? s->k : s->k / t;
+    unsigned t = 16 / s->es, n_k = s->is_mn_major ? s->k : s->k / t;
     union pl_mma_value v[16];
-    for (unsigned ci = 0; ci < n_i; ci++)
-        for (unsigned ck = 0; ck < n_k; ck++) {
-            unsigned i = s->is_mn_major ? ci * t : ci, k = s->is_mn_major ? ck : ck * t;
-            const uint8_t *from =
-                chunk_at(op, pl_mma_address(&s->desc, s->is_mn_major, s->es, s->first + i, k));
-            if (from == NULL)
-                return false;
-            pl_mma_decode(s->elem, from, s->is_negated, v);
-            for (unsigned e = 0; e < t; e++)
-                store(out, i + (s->is_mn_major ? e : 0), k + (s->is_mn_major ? 0 : e),
-                      2 * op->pc->ptx->shape_n, v[e]);
-        }
+    for (unsigned c = 0; c < raw->n; c++) {
+        unsigned i = s->is_mn_major ? c / n_k * t : c / n_k,
+                 k = s->is_mn_major ? c % n_k : c % n_k * t;
+        pl_mma_decode(s->elem, raw->chunks[c], s->is_negated, v);
+        for (unsigned e = 0; e < t; e++)
+            store(out, i + (s->is_mn_major ? e : 0), k + (s->is_mn_major ? 0 : e), 2 * s->n, v[e]);
+    }
+}
+
+/*
+ * Decoded B tiles of this thread, found by their bytes: the four warps of a warpgroup multiply by the same one. What decides the
+ * result besides the bytes is in the key.
+ */
+struct cached_b {
+    struct raw raw;
+    unsigned key;
+    _Alignas(64) uint32_t values[PL_EMU_TILE_MAX_K * 2 * PL_EMU_TILE_MAX_N];
+};
+
+enum { N_CACHED = 4 };
+
+/* NULL: fault raised. */
+static const uint32_t *load_b(const struct pl_async_op *op, const struct source *s)
+{
+    static _Thread_local struct cached_b cache[N_CACHED];
+    static _Thread_local struct raw raw;
+    uint32_t start = s->desc.start;
+    struct cached_b *entry = &cache[(start >> 5 ^ start >> 11) % N_CACHED];
+    unsigned key = 1u | (unsigned)s->elem << 1 | (unsigned)s->is_mn_major << 8 |
+                   (unsigned)s->is_negated << 9 | s->n << 10;
+    if (!read_raw(op, s, &raw))
+        return NULL;
+    if (entry->key == key && memcmp(entry->raw.chunks, raw.chunks, (size_t)raw.n * 16) == 0)
+        return entry->values;
+    entry->key = key;
+    entry->raw = raw;
+    decode_raw(s, &raw, store_b, entry->values);
+    return entry->values;
+}
+
+static bool load_a(const struct pl_async_op *op, const struct source *s, void *out)
+{
+    static _Thread_local struct raw raw;
+    if (!read_raw(op, s, &raw))
+        return false;
+    decode_raw(s, &raw, store_a, out);
     return true;
 }
 
@@ -160,7 +217,7 @@ static void load_registers(const struct pl_async_op *op, const struct shape *s, 
 
 struct work {
     _Alignas(64) uint32_t a[PL_EMU_TILE_MAX_K * PL_EMU_TILE_A_STRIDE];
-    _Alignas(64) uint32_t b[PL_EMU_TILE_MAX_K * 2 * PL_EMU_TILE_MAX_N];
+    const uint32_t *b;
     _Alignas(64) float halves[PL_EMU_TILE_MAX_N / 2][32]; /* f16 accumulators, widened */
 };
 
@@ -300,9 +357,9 @@ static enum pl_emu_status run(struct pl_async_op *op)
     }
     if (s.is_a_in_regs)
         load_registers(op, &s, a.is_negated, w.a);
-    else if (!load_source(op, &a, store_a, w.a))
+    else if (!load_a(op, &a, w.a))
         return PL_EMU_FAULT;
-    if (!load_source(op, &b, store_b, w.b))
+    if ((w.b = load_b(op, &b)) == NULL)
         return PL_EMU_FAULT;
     multiply(op, &s, &w);
     return PL_EMU_NEXT;
