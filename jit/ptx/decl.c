@@ -435,12 +435,14 @@ static bool read_one_var(struct pl_ptx_parser *p, const struct decl *d)
     if (!read_new_name(p, &at, &name))
         return false;
     if (pl_ptx_accept(p, '<')) { /* .param .b32 x<4>; declares x0 … x3 */
-        int64_t n;
-        if (!pl_ptx_read_int(p, &n) || !pl_ptx_expect(p, '>'))
+        struct pl_ptx_number n;  /* no expression: '>' would be part of it */
+        if (!pl_ptx_skip(p) || !(pl_ptx_chars[(unsigned char)*p->s] & PL_PTX_C_DIGIT))
+            return pl_ptx_fail_syntax(p, "a number of variables");
+        if (!pl_ptx_read_number(p, &n) || !pl_ptx_expect(p, '>'))
             return false;
-        if (n < 1 || n > PL_PTX_MAX_ELEMS)
+        if (n.is_float || n.bits < 1 || n.bits > PL_PTX_MAX_ELEMS)
             return pl_ptx_fail_syntax(p, "a smaller range");
-        range = (uint32_t)n;
+        range = (uint32_t)n.bits;
     }
     if (!read_dims(p, bytes_of(d->type) * d->n_vector, sizes, &n_dims, &n_first))
         return false;

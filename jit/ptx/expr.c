@@ -31,6 +31,7 @@ static void set_double(struct pl_ptx_const *c, double d)
 }
 
 static bool read_ternary(struct pl_ptx_parser *p, struct pl_ptx_const *out);
+static bool read_unary(struct pl_ptx_parser *p, struct pl_ptx_const *out);
 
 static bool read_primary(struct pl_ptx_parser *p, struct pl_ptx_const *out)
 {
@@ -40,7 +41,7 @@ static bool read_primary(struct pl_ptx_parser *p, struct pl_ptx_const *out)
     if (pl_ptx_accept(p, '(')) {
         if (pl_ptx_accept_word(p, ".s64") || pl_ptx_accept_word(p, ".u64")) {
             bool is_unsigned = p->s[-3] == 'u';
-            if (!pl_ptx_expect(p, ')') || !read_primary(p, out))
+            if (!pl_ptx_expect(p, ')') || !read_unary(p, out))
                 return false;
             if (out->is_float)
                 return fail_const(p, at, "a float has no integer cast");

@@ -211,6 +211,7 @@ bool pl_ptx_read_string(struct pl_ptx_parser *p)
 {
     if (!pl_ptx_expect(p, '"'))
         return false;
+    const char *start = p->s - 1;
     for (; p->s < p->end && *p->s != '\n'; p->s++) {
         if (*p->s == '\\' && p->s + 1 < p->end)
             p->s++;
@@ -219,7 +220,8 @@ bool pl_ptx_read_string(struct pl_ptx_parser *p)
             return true;
         }
     }
-    return pl_ptx_fail_syntax(p, "'\"'");
+    pl_d_ptx_syntax(&p->diags, pl_ptx_at(p, start), "a closing '\"'", "end of line");
+    return false;
 }
 
 static unsigned digit_value(char c)

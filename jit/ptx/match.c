@@ -220,8 +220,11 @@ static bool takes_row(struct match *m, enum pl_ptx_form form)
             continue;
         return false;
     }
-    if (m->is_refused_whole)
-        return next_fixed(&m->fixed).n_bytes == 0;
+    if (m->is_refused_whole) {
+        bool is_taken = next_fixed(&m->fixed).n_bytes == 0;
+        m->n_seen = is_taken ? m->n_seen : 0; /* taking any modifier tells nothing about the text */
+        return is_taken;
+    }
     m->missing = find_missing(m, row);
     return m->missing == NULL;
 }

@@ -750,7 +750,9 @@ static bool read_list(struct reader *r, const struct pl_ptx_mnemonic *mn)
         if (!read_operand(p, &r->ops[r->n++]))
             return false;
     } while (pl_ptx_accept(p, ','));
-    return true;
+    return *p->s == ';' ||
+           pl_ptx_fail_syntax(p,
+                              "';'"); /* before the operands are judged: a comma may be missing */
 }
 
 bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic *mn,

@@ -108,34 +108,38 @@ struct pl_ptx_sym *pl_ptx_declare_range(struct pl_ptx_parser *p, uint32_t prefix
     return push_sym(p, prefix, PL_PTX_SYM_RANGE, p->depth);
 }
 
-/* The range of which a name would be a register: its prefix is what stands before the digits. */
-static struct pl_ptx_sym *find_range(struct pl_ptx_parser *p, uint32_t name, uint32_t *number)
+/* The innermost range with this prefix that has a register of this number. */
+static struct pl_ptx_sym *range_with(struct pl_ptx_parser *p, const char *prefix, uint32_t n_bytes,
+                                     uint64_t number)
 {
-    const struct pl_ptx_name *n = &p->names.data[name];
-    uint32_t n_prefix = n->n_bytes;
-    while (n_prefix > 1 && n->n_bytes - n_prefix < 9 &&
-           pl_ptx_chars[(unsigned char)n->text[n_prefix - 1]] & PL_PTX_C_DIGIT)
-        n_prefix--;
-    for (; n_prefix < n->n_bytes;
-         n_prefix++) { /* "x10" may be number 10 of x<> or number 0 of x1<> */
-        uint32_t at = hash_name(n->text, n_prefix) & (p->n_name_slots - 1);
-        for (; p->name_slots[at] != 0; at = (at + 1) & (p->n_name_slots - 1)) {
-            const struct pl_ptx_name *prefix = &p->names.data[p->name_slots[at] - 1];
-            if (prefix->range == 0 || prefix->n_bytes != n_prefix ||
-                memcmp(prefix->text, n->text, n_prefix) != 0)
-                continue;
-            struct pl_ptx_sym *range = &p->syms.data[prefix->range - 1];
-            uint32_t v = 0;
-            for (uint32_t i = n_prefix; i < n->n_bytes; i++)
-                v = v * 10 + (uint32_t)(n->text[i] - '0');
-            bool has_leading_zero = n->text[n_prefix] == '0' && n->n_bytes > n_prefix + 1;
-            if (v < range->n && !has_leading_zero) {
-                *number = v;
-                return range;
-            }
-        }
+    uint32_t at = hash_name(prefix, n_bytes) & (p->n_name_slots - 1);
+    for (; p->name_slots[at] != 0; at = (at + 1) & (p->n_name_slots - 1)) {
+        const struct pl_ptx_name *n = &p->names.data[p->name_slots[at] - 1];
+        if (n->range == 0 || n->n_bytes != n_bytes || memcmp(n->text, prefix, n_bytes) != 0)
+            continue;
+        for (uint32_t i = n->range; i != 0; i = p->syms.data[i - 1].outer)
+            if (number < p->syms.data[i - 1].n)
+                return &p->syms.data[i - 1];
     }
     return NULL;
+}
+
+/* The range of which a name would be a register. "x10" may be number 10 of x<> or number 0 of x1<>. */
+static struct pl_ptx_sym *find_range(struct pl_ptx_parser *p, uint32_t name)
+{
+    const struct pl_ptx_name *n = &p->names.data[name];
+    uint64_t power = 1, number = 0;
+    struct pl_ptx_sym *found = NULL;
+    for (uint32_t i = n->n_bytes; i-- > 1 && n->n_bytes - i <= 10 &&
+                                  pl_ptx_chars[(unsigned char)n->text[i]] & PL_PTX_C_DIGIT;) {
+        number += (uint64_t)(n->text[i] - '0') * power;
+        power *= 10;
+        bool has_leading_zero = n->text[i] == '0' && i + 1 < n->n_bytes;
+        struct pl_ptx_sym *range = has_leading_zero ? NULL : range_with(p, n->text, i, number);
+        if (range != NULL && (found == NULL || range->depth > found->depth))
+            found = range;
+    }
+    return found;
 }
 
 uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_type type,
@@ -160,8 +164,7 @@ struct pl_ptx_sym *pl_ptx_find(struct pl_ptx_parser *p, uint32_t name)
     if (!ends_in_digit || p->func == NULL ||
         (sym != NULL && p->n_inner_ranges == 0 && sym->depth > 0))
         return sym;
-    uint32_t number;
-    struct pl_ptx_sym *range = find_range(p, name, &number);
+    struct pl_ptx_sym *range = find_range(p, name);
     if (range == NULL || (sym != NULL && sym->depth >= range->depth))
         return sym;
     enum pl_ptx_type type = (enum pl_ptx_type)range->type;
