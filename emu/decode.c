@@ -15,6 +15,7 @@
 #include "emu/exec_mem.h"
 #include "emu/faults.h"
 #include "emu/flow.h"
+#include "emu/slots.h"
 #include "emu/warp.h"
 #include "jit/ptx/print.h"
 
@@ -690,20 +691,20 @@ static void decode_ins(struct decoder *d, uint32_t at)
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------------------------ */
 
-static void place_registers(struct decoder *d)
+static bool place_registers(struct decoder *d)
 {
     d->frame_bytes = 0;
     d->reg_offsets = pl_arena_array(d->scratch, d->f->regs.n + 1u, sizeof *d->reg_offsets);
     if (d->reg_offsets == NULL)
-        return;
-    for (int is_pred = 1; is_pred >= 0; is_pred--)
-        for (uint32_t r = 0; r < d->f->regs.n; r++) {
-            uint8_t bits = container_bits(d->f->regs.data[r].type);
-            if ((bits == 1) == (is_pred == 1))
-                d->reg_offsets[r] = take_frame(d, bits);
-        }
+        return false;
+    for (uint32_t r = 0; r < d->f->regs.n; r++)
+        if (container_bits(d->f->regs.data[r].type) == 1)
+            d->reg_offsets[r] = take_frame(d, 1);
+    if (!pl_emu_assign_slots(d->m, d->f, d->flow, d->scratch, d->reg_offsets, &d->frame_bytes))
+        return false;
     d->sink = take_frame(d, 128);
     d->out->local_base = take_frame(d, 32);
+    return true;
 }
 
 static const struct pl_emu_place *formals(struct decoder *d, const uint32_t *list, uint32_t n)
@@ -775,11 +776,10 @@ static bool decode_func(struct decoder *d, uint32_t index)
     d->flow = pl_emu_flow_of(d->m, d->f, d->scratch);
     if (d->flow == NULL)
         return false;
-    place_registers(d);
+    if (!place_registers(d))
+        return false;
     d->local_bytes = 0;
     memset(d->local_offsets, 0xff, (d->m->vars.n + 1u) * sizeof *d->local_offsets);
-    if (d->reg_offsets == NULL)
-        return false;
     if (!d->f->is_entry) {
         d->out->params = formals(d, d->f->params, d->f->n_params);
         d->out->returns = formals(d, d->f->returns, d->f->n_returns);

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "emu/access.h"
+#include "emu/address.h"
 #include "emu/async.h"
 #include "emu/faults.h"
 
@@ -93,36 +94,6 @@ bool pl_emu_prepare_access(struct pl_arena *arena, const struct pl_ptx_module *m
     a->is_plain = is_plain(ins, a);
     ins->extra = a;
     return true;
-}
-
-/* ---- addresses of all lanes ------------------------------------------------------------------------------------------------------ */
-
-static void addresses(const struct pl_emu_warp *w, const struct pl_emu_arg *m,
-                      uint64_t out[PL_EMU_LANES])
-{
-    uint64_t add = (uint64_t)m->displacement;
-    if (m->bits == 64) {
-        const uint64_t *base = pl_emu_lanes(w, m);
-        for (int i = 0; i < PL_EMU_LANES; i++)
-            out[i] = base[i] + add;
-    } else if (m->bits == 32) {
-        const uint32_t *base = pl_emu_lanes(w, m);
-        for (int i = 0; i < PL_EMU_LANES; i++)
-            out[i] = base[i] + (uint32_t)add;
-        for (int i = 0; i < PL_EMU_LANES; i++)
-            out[i] &= UINT32_MAX;
-    } else {
-        for (int i = 0; i < PL_EMU_LANES; i++)
-            out[i] = add;
-    }
-}
-
-static bool is_consecutive(const uint64_t a[PL_EMU_LANES], uint64_t step)
-{
-    uint64_t bad = 0;
-    for (uint64_t i = 0; i < PL_EMU_LANES; i++)
-        bad |= a[i] ^ (a[0] + i * step);
-    return bad == 0;
 }
 
 /* ---- one lane, every check -------------------------------------------------------------------------------------------------------- */
@@ -225,21 +196,6 @@ struct span {
     bool is_run; /* consecutive, in the order of lanes */
 };
 
-/* Lowest and highest address, and all their low bits. Inactive lanes get an active one's address. */
-static void measure(const struct pl_emu_warp *w, uint64_t at[PL_EMU_LANES], uint64_t *lo,
-                    uint64_t *hi, uint64_t *bits)
-{
-    if (w->mask != PL_EMU_ALL_LANES)
-        for (uint32_t i = 0; i < PL_EMU_LANES; i++)
-            at[i] = (w->mask >> i & 1) != 0 ? at[i] : at[pl_emu_first_lane(w)];
-    *lo = *hi = *bits = at[0];
-    for (uint32_t i = 1; i < PL_EMU_LANES; i++) {
-        *lo = at[i] < *lo ? at[i] : *lo;
-        *hi = at[i] > *hi ? at[i] : *hi;
-        *bits |= at[i];
-    }
-}
-
 /* Bits of an access in the initialised-bytes map: aligned to its size, it lies in one word. */
 static inline uint64_t access_bits(uint32_t n_bytes, uint32_t offset)
 {
@@ -309,27 +265,23 @@ static uint8_t *shared_span(struct pl_emu_warp *w, const struct pl_emu_access *a
 }
 
 static bool find_span(struct pl_emu_warp *w, const struct pl_emu_access *a,
-                      uint64_t at[PL_EMU_LANES], bool is_write, struct span *s)
+                      const uint64_t at[PL_EMU_LANES], const struct pl_emu_extent *e, bool is_write,
+                      struct span *s)
 {
-    uint64_t lo, hi, bits;
-    s->is_run = w->mask == PL_EMU_ALL_LANES && is_consecutive(at, a->n_bytes);
-    if (s->is_run)
-        lo = bits = at[0], hi = at[PL_EMU_LANES - 1];
-    else
-        measure(w, at, &lo, &hi, &bits);
-    if ((bits & (a->n_bytes - 1)) != 0)
+    if ((e->bits & (a->n_bytes - 1)) != 0)
         return false;
     enum pl_emu_window in = PL_EMU_IN_GLOBAL;
     if (a->space == PL_EMU_SPACE_SHARED || a->space == PL_EMU_SPACE_CLUSTER)
         in = PL_EMU_IN_SHARED;
     else if (a->space == PL_EMU_SPACE_GENERIC)
-        in = pl_emu_window_of(lo);
+        in = pl_emu_window_of(e->lo);
     else if (a->space != PL_EMU_SPACE_GLOBAL)
         return false;
-    uint64_t n_bytes = hi - lo + a->n_bytes;
-    s->first = lo;
-    s->host = in == PL_EMU_IN_GLOBAL   ? global_span(w, lo, n_bytes, is_write)
-              : in == PL_EMU_IN_SHARED ? shared_span(w, a, at, lo, n_bytes, s->is_run, is_write)
+    uint64_t n_bytes = e->hi - e->lo + a->n_bytes;
+    s->first = e->lo;
+    s->is_run = e->is_run;
+    s->host = in == PL_EMU_IN_GLOBAL   ? global_span(w, e->lo, n_bytes, is_write)
+              : in == PL_EMU_IN_SHARED ? shared_span(w, a, at, e->lo, n_bytes, s->is_run, is_write)
                                        : NULL;
     return s->host != NULL;
 }
@@ -542,15 +494,16 @@ enum pl_emu_status pl_emu_exec_ld(struct pl_emu_warp *w, const struct pl_emu_ins
     const struct pl_emu_access *a = ins->extra;
     uint64_t at[PL_EMU_LANES];
     struct span s;
+    struct pl_emu_extent e;
     if (a->space == PL_EMU_SPACE_PARAM && ins->args[1].bits == 0)
         return load_uniform(w, ins, a, (uint64_t)ins->args[1].displacement) ? PL_EMU_NEXT
                                                                             : PL_EMU_FAULT;
-    addresses(w, &ins->args[1], at);
+    pl_emu_addresses(w, &ins->args[1], at);
     if (a->is_plain && !a->is_strong) {
-        bool is_same = w->mask == PL_EMU_ALL_LANES && is_consecutive(at, 0);
-        if (is_same && a->space != PL_EMU_SPACE_LOCAL && a->space != PL_EMU_SPACE_GENERIC)
+        pl_emu_extent_of(w, at, a->n_bytes, &e);
+        if (e.is_same && a->space != PL_EMU_SPACE_LOCAL && a->space != PL_EMU_SPACE_GENERIC)
             return load_uniform(w, ins, a, at[0]) ? PL_EMU_NEXT : PL_EMU_FAULT;
-        if (find_span(w, a, at, false, &s)) {
+        if (find_span(w, a, at, &e, false, &s)) {
             if (s.is_run)
                 load_run(w, ins, a, s.host);
             else
@@ -575,15 +528,19 @@ enum pl_emu_status pl_emu_exec_st(struct pl_emu_warp *w, const struct pl_emu_ins
     const struct pl_emu_access *a = ins->extra;
     uint64_t at[PL_EMU_LANES];
     struct span s;
-    addresses(w, &ins->args[0], at);
+    struct pl_emu_extent e;
+    pl_emu_addresses(w, &ins->args[0], at);
     if (a->is_release)
         atomic_thread_fence(memory_order_release);
-    if (a->is_plain && !a->is_strong && find_span(w, a, at, true, &s)) {
-        if (s.is_run)
-            store_run(w, ins, a, s.host);
-        else
-            store_span(w, ins, a, &s, at);
-        return PL_EMU_NEXT;
+    if (a->is_plain && !a->is_strong) {
+        pl_emu_extent_of(w, at, a->n_bytes, &e);
+        if (find_span(w, a, at, &e, true, &s)) {
+            if (s.is_run)
+                store_run(w, ins, a, s.host);
+            else
+                store_span(w, ins, a, &s, at);
+            return PL_EMU_NEXT;
+        }
     }
     PL_EMU_FOR_LANES (lane, w->mask) {
         void *p = pl_emu_access_lane(w, a, lane, at[lane], false, true, "store");
