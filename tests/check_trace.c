@@ -92,6 +92,12 @@ BODY(1021)
 }
 BODY(1022) { (void)params, MARK, pl_iota(b, PL_F32, PL_SHAPE(0), 0); }
 BODY(1023) { (void)params, MARK, pl_bar_sync(b, PL_SCOPE_SYSTEM); }
+BODY(1024)
+{
+    (void)params;
+    pl_val never = {0};
+    MARK, pl_add(b, never, 1);
+}
 BODY(1030) { (void)params, MARK, pl_param(b, 8); }
 BODY(1031) { (void)params, MARK, pl_param(b, 3); }
 BODY(1032) { (void)params, MARK, pl_param(b, 2); }
@@ -254,10 +260,10 @@ static const struct raising raisings[] = {
 #define R(code) {code, body_##code},
     R(1001) R(1002) R(1003) R(1004) R(1005) R(1006) R(1007) R(1008) R(1009) R(1010) R(1011) R(1012)
         R(1013) R(1014) R(1015) R(1016) R(1017) R(1018) R(1019) R(1020) R(1021) R(1022) R(1023)
-            R(1030) R(1031) R(1032) R(1033) R(1040) R(1041) R(1042) R(1043) R(1044) R(1045) R(1046)
-                R(1047) R(1048) R(1049) R(1050) R(1051) R(1060) R(1061) R(1062) R(1063) R(1064)
-                    R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072) R(1073) R(1074)
-                        R(1075) R(1076)
+            R(1024) R(1030) R(1031) R(1032) R(1033) R(1040) R(1041) R(1042) R(1043) R(1044) R(1045)
+                R(1046) R(1047) R(1048) R(1049) R(1050) R(1051) R(1060) R(1061) R(1062) R(1063)
+                    R(1064) R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072) R(1073)
+                        R(1074) R(1075) R(1076)
 #undef R
 };
 enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };

@@ -287,9 +287,9 @@ static pl_layout need_layout(struct reader *r)
 {
     pl_layout l = {.kind = (pl_layout_kind)need_word(r, find_layout)};
     need_char(r, '/');
-    l.vec = (int32_t)need_int(r, 0, 16);
+    l.vec = (int32_t)need_int(r, INT32_MIN, INT32_MAX);
     need_char(r, '/');
-    l.reduced_axes = (uint32_t)need_int(r, 0, 255);
+    l.reduced_axes = (uint32_t)need_int(r, 0, UINT32_MAX);
     return l;
 }
 
@@ -326,9 +326,9 @@ static void read_op_attribute(struct reader *r, struct pl_op *op, const char *ke
     if (strcmp(key, "op") == 0)
         op->sub = find_sub(r, op->code);
     else if (strcmp(key, "axis") == 0)
-        op->axis = (int32_t)need_int(r, -1, 63);
+        op->axis = (int32_t)need_int(r, INT32_MIN, INT32_MAX);
     else if (strcmp(key, "n") == 0)
-        op->n = (int32_t)need_int(r, -1, 1 << 20);
+        op->n = (int32_t)need_int(r, INT32_MIN, INT32_MAX);
     else if (strcmp(key, "scope") == 0)
         op->scope = (pl_scope)need_word(r, find_scope);
     else if (strcmp(key, "oob") == 0)
@@ -378,11 +378,11 @@ static void read_array(struct reader *r, int64_t number)
         }
         need_char(r, '=');
         if (strcmp(w, "tile") == 0) {
-            a.tr.tile_rows = (int32_t)need_int(r, 0, 1 << 20);
+            a.tr.tile_rows = (int32_t)need_int(r, INT32_MIN, INT32_MAX);
             need_char(r, '/');
-            a.tr.tile_cols = (int32_t)need_int(r, 0, 1 << 20);
+            a.tr.tile_cols = (int32_t)need_int(r, INT32_MIN, INT32_MAX);
         } else if (strcmp(w, "swizzle") == 0) {
-            a.tr.swizzle_bytes = (int32_t)need_int(r, -1, 1 << 20);
+            a.tr.swizzle_bytes = (int32_t)need_int(r, INT32_MIN, INT32_MAX);
         } else if (strcmp(w, "layout") == 0) {
             a.layout = need_layout(r);
         } else if (strcmp(w, "over") == 0) {

@@ -53,24 +53,38 @@ static bool is_in_scope(pl_builder *b, uint32_t made_in, const char *what, pl_lo
     return false;
 }
 
+/* Poison comes from a mistake that was reported, or from memory that ran out; anything else was never made. */
+void pl_trace_empty(pl_builder *b, const char *what, pl_loc l)
+{
+    if (b->fn->diags->n_errors == 0 && !pl_arena_is_exhausted(b->fn->arena))
+        pl_d_empty_handle(b->fn->diags, pl_trace_at(l), what);
+}
+
 uint32_t pl_trace_use(pl_builder *b, pl_val v, pl_loc l)
 {
-    if (v.id == 0 || v.id >= b->fn->ops.n)
+    if (v.id == 0 || v.id >= b->fn->ops.n) {
+        pl_trace_empty(b, "value", l);
         return 0;
+    }
     return is_in_scope(b, b->fn->ops.data[v.id].block, "value", l) ? v.id : 0;
 }
 
 uint32_t pl_trace_use_ref(pl_builder *b, pl_ref r, pl_loc l)
 {
-    if (r.id == 0 || r.id >= b->fn->refs.n)
+    if (r.id == 0 || r.id >= b->fn->refs.n) {
+        pl_trace_empty(b, "ref", l);
         return 0;
+    }
     return is_in_scope(b, b->fn->refs.data[r.id].block, "ref", l) ? r.id : 0;
 }
 
 uint32_t pl_trace_use_bar(pl_builder *b, pl_bar bar, bool needs_one, pl_loc l)
 {
-    if (bar.id == 0 || bar.id >= b->fn->bars.n ||
-        !is_in_scope(b, b->fn->bars.data[bar.id].block, "barrier", l))
+    if (bar.id == 0 || bar.id >= b->fn->bars.n) {
+        pl_trace_empty(b, "barrier", l);
+        return 0;
+    }
+    if (!is_in_scope(b, b->fn->bars.data[bar.id].block, "barrier", l))
         return 0;
     int32_t n = pl_ir_group_of(b->fn, bar.id)->n_barriers;
     if (needs_one && n > 1 && b->fn->bars.data[bar.id].index == 0) {
@@ -277,6 +291,16 @@ bool pl_trace_static(pl_builder *b, const char *what, uint32_t ref, pl_loc l)
             return false;
         }
     return true;
+}
+
+bool pl_trace_layout(pl_builder *b, const pl_layout *layout, pl_loc l)
+{
+    bool is_kind = (unsigned)layout->kind < PL_LAYOUT_COUNT;
+    bool is_vec = layout->vec >= 0 && layout->vec <= 16 && (layout->vec & (layout->vec - 1)) == 0;
+    if (!is_kind || !is_vec)
+        pl_d_bad_choice(b->fn->diags, pl_trace_at(l), is_kind ? "the vec of a layout" : "a layout",
+                        is_kind ? layout->vec : (int)layout->kind);
+    return is_kind && is_vec;
 }
 
 bool pl_trace_is_top(pl_builder *b, const char *what, pl_loc l)

@@ -49,6 +49,8 @@ struct pl_where pl_trace_at(pl_loc l);
 const char *pl_trace_shape(pl_builder *b, const pl_shape *s);
 const char *pl_trace_block_name(enum pl_block_kind kind);
 
+/* Reports a handle that nothing made, unless an error before explains it. */
+void pl_trace_empty(pl_builder *b, const char *what, pl_loc l);
 /* The op's id if v is usable here (in scope, not poison), else 0 with a diagnostic when it is out of scope. */
 uint32_t pl_trace_use(pl_builder *b, pl_val v, pl_loc l);
 uint32_t pl_trace_use_ref(pl_builder *b, pl_ref r, pl_loc l);
@@ -72,6 +74,8 @@ bool pl_trace_axis(pl_builder *b, const char *what, int32_t axis, int32_t rank, 
 /* Static, positive, not too large. */
 bool pl_trace_extents(pl_builder *b, const char *what, const pl_shape *s, pl_loc l);
 bool pl_trace_static(pl_builder *b, const char *what, uint32_t ref, pl_loc l);
+/* A kind of the enum, vec 0 or a power of two up to 16. */
+bool pl_trace_layout(pl_builder *b, const pl_layout *layout, pl_loc l);
 /* Allocation place: only in the body block. */
 bool pl_trace_is_top(pl_builder *b, const char *what, pl_loc l);
 

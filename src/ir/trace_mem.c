@@ -17,11 +17,13 @@ pl_val pl_load_at(pl_builder *b, pl_ref r, const pl_load_opt *o, pl_loc l)
     uint32_t ref = pl_trace_use_ref(b, r, l), id;
     if (ref == 0 || !pl_trace_static(b, "pl_load", ref, l))
         return pl_val_none();
-    if (o != NULL &&
-        ((unsigned)o->oob > PL_OOB_PROMISE || (unsigned)o->layout.kind >= PL_LAYOUT_COUNT)) {
-        pl_d_bad_choice(b->fn->diags, pl_trace_at(l), "the options of pl_load", (int)o->oob);
+    if (o != NULL && (unsigned)o->oob > PL_OOB_PROMISE) {
+        pl_d_bad_choice(b->fn->diags, pl_trace_at(l), "the out-of-bounds mode of pl_load",
+                        (int)o->oob);
         return pl_val_none();
     }
+    if (o != NULL && !pl_trace_layout(b, &o->layout, l))
+        return pl_val_none();
     const pl_shape s = ref_of(b, ref)->shape;
     struct pl_op *op = pl_trace_add_val(b, PL_OP_LOAD, ref_of(b, ref)->dtype, &s, l, &id);
     if (op == NULL)
@@ -107,6 +109,10 @@ pl_val pl_atomic_at(pl_builder *b, pl_atomic fn, pl_ref r, pl_val v, const pl_at
 {
     if ((unsigned)fn >= PL_ATOMIC_COUNT) {
         pl_d_bad_choice(b->fn->diags, pl_trace_at(l), "pl_atomic", (int)fn);
+        return pl_val_none();
+    }
+    if (o != NULL && (unsigned)o->scope > PL_SCOPE_SYSTEM) {
+        pl_d_bad_choice(b->fn->diags, pl_trace_at(l), "the scope of pl_atomic", (int)o->scope);
         return pl_val_none();
     }
     uint32_t id, ref = pl_trace_use_ref(b, r, l), compare = 0;

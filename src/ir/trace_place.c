@@ -289,7 +289,7 @@ pl_ref pl_tmem_at(pl_builder *b, pl_dtype t, pl_shape s, int32_t is_pair, pl_loc
 
 pl_ref pl_regs_at(pl_builder *b, pl_dtype t, pl_shape s, pl_layout layout, pl_val init, pl_loc l)
 {
-    if (!check_alloc(b, "pl_regs", t, &s, l))
+    if (!check_alloc(b, "pl_regs", t, &s, l) || !pl_trace_layout(b, &layout, l))
         return pl_trace_ref(0);
     uint32_t id =
         pl_trace_strong(b, "the initial value of pl_regs", pl_trace_use(b, init, l), t, l);
@@ -323,13 +323,12 @@ pl_ref pl_acc_at(pl_builder *b, pl_dtype t, pl_shape s, pl_loc l)
 
 /* ---- views ---- */
 
+/* False when there are too many terms, or a number does not fit. */
 static bool add_term(struct pl_affine *a, uint32_t val, int64_t scale)
 {
     for (int i = 0; i < a->n_terms; i++)
-        if (a->terms[i].val == val) {
-            a->terms[i].scale += scale;
-            return true;
-        }
+        if (a->terms[i].val == val)
+            return !__builtin_add_overflow(a->terms[i].scale, scale, &a->terms[i].scale);
     if (a->n_terms == PL_MAX_TERMS)
         return false;
     a->terms[a->n_terms].val = val;
@@ -340,12 +339,11 @@ static bool add_term(struct pl_affine *a, uint32_t val, int64_t scale)
 /* a += val * scale; constants go to konst. */
 static bool add_scaled(pl_builder *b, struct pl_affine *a, uint32_t val, int64_t scale)
 {
-    int64_t c;
-    if (pl_ir_is_const(b->fn, val, &c)) {
-        a->konst += c * scale;
-        return true;
-    }
-    return add_term(a, val, scale);
+    int64_t c, product;
+    if (!pl_ir_is_const(b->fn, val, &c))
+        return add_term(a, val, scale);
+    return !__builtin_mul_overflow(c, scale, &product) &&
+           !__builtin_add_overflow(a->konst, product, &a->konst);
 }
 
 static const char *view_name(enum pl_view_kind kind)
@@ -364,11 +362,11 @@ static bool check_inside(pl_builder *b, const struct pl_ref_info *v, int axis, i
     bool may_hang = v->space == PL_SPACE_GMEM && v->view != PL_VIEW_AT;
     if (n_have < 0 || may_hang || !pl_ir_is_const(b->fn, v->args[axis], &first))
         return true;
-    first *= scale;
-    if (first >= 0 && first + n_want <= n_have)
+    if (first >= 0 && first <= n_have / scale && first * scale + n_want <= n_have)
         return true;
+    first = first > n_have || first < 0 ? first : first * scale;
     pl_d_view_outside(b->fn->diags, pl_trace_at(l), view_name(v->view), axis, (long long)first,
-                      (long long)(first + n_want - 1), (long long)n_have);
+                      (long long)((uint64_t)first + (uint64_t)n_want - 1), (long long)n_have);
     return false;
 }
 

@@ -379,6 +379,10 @@ static pl_block open_pipe(pl_builder *b, pl_pipe p, bool is_produce, pl_loc l)
     if (!pl_trace_can_open(b, l))
         return pl_trace_handle(b, 0, 0);
     uint32_t pipe = p.id < b->fn->pipes.n ? p.id : 0, id;
+    if (pipe == 0)
+        pl_trace_empty(b, "pipe", l);
+    if (pipe == 0)
+        pl_trace_empty(b, "pipe", l);
     enum pl_opcode code = is_produce ? PL_OP_PRODUCE : PL_OP_CONSUME;
     struct pl_op *op = pl_trace_add(b, code, l, &id);
     if (op != NULL)

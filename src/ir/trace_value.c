@@ -109,7 +109,8 @@ static pl_val add_op(pl_builder *b, enum pl_opcode code, pl_dtype t, const pl_sh
     struct pl_op *op = pl_trace_add_val(b, code, t, s, l, &id);
     if (op != NULL) {
         op->n_args = (uint32_t)n;
-        memcpy(op->args, args, n * sizeof args[0]);
+        for (size_t i = 0; i < n; i++)
+            op->args[i] = args[i];
         op->sub = sub;
         op->is_index = is_index;
     }
@@ -385,7 +386,7 @@ pl_val pl_reduce_at(pl_builder *b, pl_op2 fn, pl_val x, int32_t axis, pl_scope s
 pl_val pl_layout_cast_at(pl_builder *b, pl_val x, pl_layout layout, pl_loc l)
 {
     uint32_t id = pl_trace_use(b, x, l);
-    if (id == 0)
+    if (id == 0 || !pl_trace_layout(b, &layout, l))
         return pl_val_none();
     const pl_shape s = op_of(b, id)->shape;
     if (s.rank == 0) {
