@@ -19,6 +19,9 @@ enum {
     REPORT_BYTES = 4096,
 };
 
+/* Address space of a cluster's local memory: beyond it a launch is refused rather than the host's limits tried. */
+#define MOST_LOCAL_BYTES ((size_t)1 << 40)
+
 /* What a cluster's storage owns beside itself; cl->storage. */
 struct storage {
     struct pl_arena arena; /* of diagnostics */
@@ -70,6 +73,8 @@ static bool make_memories(struct pl_emu_cluster *cl, struct storage *s)
     cl->local_stride_bytes = local_stride(g);
     if (cl->local_stride_bytes > PL_EMU_LOCAL_BASE) {
         s->local_n_bytes = (size_t)cl->local_stride_bytes * PL_EMU_LANES * n_warps;
+        if (s->local_n_bytes > MOST_LOCAL_BYTES)
+            return false;
         s->local = mmap(NULL, s->local_n_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -228,16 +227,9 @@ START_TEST(a_launch_without_memory_is_a_fault)
     struct pl_emu_fault fault;
     ck_assert_msg(pl_emu_program_load(d, text, sizeof text, &p, &fault), "line %u: %s", fault.line,
                   fault.text);
-    struct rlimit old, small;
-    getrlimit(RLIMIT_AS, &old);
-    small = old;
-    small.rlim_cur =
-        (rlim_t)1 << 36; /* the stacks of 1,024 threads take 2^41 bytes of address space */
-    setrlimit(RLIMIT_AS, &small);
     struct pl_emu_launch l = {
         .func = pl_emu_program_find(p, "k"), .grid = {1, 1, 1}, .block = {1024, 1, 1}};
-    bool is_ok = pl_emu_launch(d, &l, &fault);
-    setrlimit(RLIMIT_AS, &old);
+    bool is_ok = pl_emu_launch(d, &l, &fault); /* stacks of 1,024 threads: 2^41 bytes */
     ck_assert(!is_ok);
     ck_assert_int_eq(fault.code, pl_di_emu_no_memory.code);
     ck_assert_int_eq(fault.result, 2);

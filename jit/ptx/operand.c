@@ -695,7 +695,8 @@ static bool read_call(struct reader *r, const char *at)
 {
     struct pl_ptx_parser *p = r->p;
     struct pl_ptx_operand *ops = r->ops;
-    ops[0] = ops[2] = (struct pl_ptx_operand){.kind = PL_PTX_OP_VECTOR};
+    memset(ops, 0, 4 * sizeof *ops);
+    ops[0].kind = ops[2].kind = PL_PTX_OP_VECTOR;
     r->n = 3;
     if (!pl_ptx_skip(p))
         return false;
