@@ -117,7 +117,7 @@ static pl_u128 round_mant(pl_u128 mant, int n_drop, bool is_negative,
         return (mant + rand) >> n_drop;
     }
     }
-    PL_ASSERT(!"rounding mode");
+    PL_ASSERT(0 && "rounding mode");
     return kept;
 }
 
@@ -196,7 +196,7 @@ static uint64_t pack_any(const struct pl_num_fmt_info *f, struct pl_num x,
         return f->max | sign_bit(f, x.is_negative);
     case PL_NUM_FINITE: return pack_finite(f, x, rule);
     }
-    PL_ASSERT(!"class");
+    PL_ASSERT(0 && "class");
     return 0;
 }
 

@@ -36,7 +36,7 @@ static bool make_preds(const struct pl_emu_cfg *g, struct pl_arena *a, struct pa
 static void walk(struct pass *p, uint32_t from, const uint8_t *done)
 {
     uint32_t depth = 0;
-    enum { SEEN = PL_EMU_NO_NODE - 1 };
+    const uint32_t SEEN = PL_EMU_NO_NODE - 1;
     if (p->number[from] != PL_EMU_NO_NODE || done[from])
         return;
     p->number[from] = (uint32_t)SEEN;

@@ -75,7 +75,7 @@ void pl_mma_decode(enum pl_mma_elem e, const uint8_t *chunk, bool is_negated,
         for (unsigned i = 0; i < n; i++)
             out[i].i = chunk[i];
         return;
-    case PL_MMA_B1: PL_ASSERT(!"bits are not decoded"); return;
+    case PL_MMA_B1: PL_ASSERT(0 && "bits are not decoded"); return;
     }
     for (unsigned i = 0; is_negated && i < n; i++)
         out[i].bits ^= 0x80000000u;

@@ -33,6 +33,8 @@
 #define MASKED(id)          PL_OPS_PASTE(pl_emu_masked_##id, PL_OPS_LEVEL)
 
 #ifdef __clang__
+/* Not every loop can be vectorised, nor any at -O0; that is no defect. */
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define IVDEP _Pragma("GCC ivdep")

@@ -134,7 +134,7 @@ static struct pl_emu_group *new_group(struct pl_emu_warp *w)
             w->n_groups++;
             return &w->groups[i];
         }
-    PL_ASSERT(!"more groups than lanes");
+    PL_ASSERT(0 && "more groups than lanes");
     return NULL;
 }
 

@@ -360,7 +360,7 @@ static bool is_category_present(const struct pl_ptx_ins *ins, struct span name)
     for (int cat = 0; cat < PL_PTX_CAT_COUNT; cat++)
         if (is_same((struct span){names[cat], strlen(names[cat])}, name))
             return ins->mods[cat] != 0;
-    PL_ASSERT(!"operand condition names no category");
+    PL_ASSERT(0 && "operand condition names no category");
     return false;
 }
 

@@ -261,7 +261,7 @@ static struct pl_opnd f32_unary(struct pl_lower *l, int sub, struct pl_opnd x, s
     case PL_OP1_NONE:
     case PL_OP1_COUNT: break;
     }
-    PL_ASSERT(!"not a float operation");
+    PL_ASSERT(0 && "not a float operation");
     return x;
 }
 
@@ -305,7 +305,7 @@ static struct pl_opnd f64_unary(struct pl_lower *l, pl_op1 sub, struct pl_opnd x
     case PL_OP1_NONE:
     case PL_OP1_COUNT: break;
     }
-    PL_ASSERT(!"not a float operation");
+    PL_ASSERT(0 && "not a float operation");
     return x;
 }
 
@@ -361,7 +361,7 @@ static struct pl_opnd int_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, stru
     case PL_OP1_NONE:
     case PL_OP1_COUNT: break;
     }
-    PL_ASSERT(!"not an integer operation");
+    PL_ASSERT(0 && "not an integer operation");
     return x;
 }
 
@@ -411,7 +411,7 @@ static struct pl_opnd float_binary(struct pl_lower *l, int sub, enum pl_stype t,
     case PL_OP2_NONE:
     case PL_OP2_COUNT: break;
     }
-    PL_ASSERT(!"not a float operation");
+    PL_ASSERT(0 && "not a float operation");
     return x;
 }
 
@@ -500,7 +500,7 @@ static struct pl_opnd int_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, str
     case PL_OP2_NONE:
     case PL_OP2_COUNT: break;
     }
-    PL_ASSERT(!"not an integer operation");
+    PL_ASSERT(0 && "not an integer operation");
     return x;
 }
 
