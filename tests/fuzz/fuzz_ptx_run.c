@@ -3,12 +3,13 @@
  * Each text is run as it is and with lines dropped, doubled, swapped and numbers changed, so that few inputs reach far.
  */
 #include "emu/launch.h"
-#include "tests/fuzz/fuzz.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 enum { MAX_TEXT_BYTES = 1 << 16, N_CHANGED = 6, BUFFER_BYTES = 4096, STEP_LIMIT = 30000 };
 
