@@ -451,10 +451,10 @@ START_TEST(auto_choice)
     static const struct {
         const char *fails, *line;
     } rows[] = {
-        /* status, driver code, fell back, emulated driver taken */
+        /* status, driver code, warnings of the fallback, emulated driver taken */
         {"", "PL_OK 0 0 0\n"},
-        {"Init:100", "PL_OK 0 1 1\n"}, /* no device */
-        {"DeviceGetCount:100", "PL_OK 0 1 1\n"},
+        {"Init:100", "PL_OK 0 2 1\n"}, /* no device */
+        {"DeviceGetCount:100", "PL_OK 0 2 1\n"},
         {"Init:999", "PL_E_DRIVER 999 0 0\n"}, /* a broken one is no reason to emulate */
         {"Init:34", "PL_E_DRIVER 34 0 0\n"},
         {"DeviceGetCount:802", "PL_E_DRIVER 802 0 0\n"},
@@ -474,7 +474,7 @@ START_TEST(auto_choice)
     ck_assert_str_eq(probe(environment), "PL_E_DRIVER 0 0 0\n");
     snprintf(environment, sizeof environment, "LD_LIBRARY_PATH=%s PLAUNCH_DRIVER=%s PROBE=auto",
              cache_folder, emulator);
-    ck_assert_str_eq(probe(environment), "PL_OK 0 1 1\n");
+    ck_assert_str_eq(probe(environment), "PL_OK 0 2 1\n");
 }
 END_TEST
 

@@ -5,11 +5,14 @@
 #include <plaunch.h>
 
 #include "base/os.h"
+#include "src/runtime/context.h"
 #include "tests/nodriver.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "tests/suite.h"
 
@@ -448,6 +451,29 @@ START_TEST(long_grids_fold_into_x)
 }
 END_TEST
 
+static void cluster_body(pl_builder *b, const void *params)
+{
+    pl_block_cluster(b, 2, 1, 1);
+    body(b, params);
+}
+
+START_TEST(grids_are_multiples_of_the_cluster)
+{
+    pl_kernel k = kernel;
+    k.body = cluster_body;
+    set_args(3, 256, PL_F32);
+    ck_assert_msg(pl_launch(ctx, &k, stream, args, 2, NULL, &err) == PL_OK, "%s", err.text);
+    ck_assert_uint_eq(nd->config.n_attrs, 1);
+    ck_assert_int_eq(nd->attrs[0].id, PL_CU_LAUNCH_CLUSTER_DIMENSION);
+    ck_assert_uint_eq(nd->attrs[0].value.cluster.x, 2);
+    ck_assert_uint_eq(nd->attrs[0].value.cluster.y, 1);
+    set_args(3, 384, PL_F32); /* three blocks */
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6134);
+    ck_assert_int_eq(err.dimension, 0);
+}
+END_TEST
+
 /* ---- contexts and threads ---- */
 
 /* Case 23: one variant, finalised in each CUDA context that launches it. */
@@ -545,6 +571,45 @@ START_TEST(idle_modules_make_room)
     ck_assert_uint_gt(stats().evicted, 0);
     ck_assert_uint_eq(stats().launches, 60);
     ck_assert_uint_le(nd->n_calls[ND_LibraryLoadData] - nd->n_calls[ND_LibraryUnload], 4);
+}
+END_TEST
+
+static pl_kernel many[12];
+
+static void *launch_random(void *p)
+{
+    pl_error e;
+    uint64_t state = (uint64_t)(uintptr_t)p;
+    for (int i = 0; i < 300; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        if (pl_launch(ctx, &many[(state >> 40) % 12], stream, args, 2, NULL, &e) != PL_OK)
+            return p;
+    }
+    return NULL;
+}
+
+/* Threads launch what others evict: nothing is unloaded between being found and being launched. */
+START_TEST(eviction_beside_launches)
+{
+    static const char *const names[12] = {"a", "b", "c", "d", "e", "f",
+                                          "g", "h", "i", "j", "k", "l"};
+    pthread_t threads[4];
+    nd->is_recording = false;
+    nd->max_libraries = 8;
+    for (int i = 0; i < 12; i++) {
+        many[i] = kernel;
+        many[i].name = names[i];
+    }
+    for (uintptr_t i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, launch_random, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    ck_assert_uint_gt(stats().evicted, 0);
+    ck_assert_uint_eq(stats().launches, 1200);
+    ck_assert_uint_eq(nd->n_unloaded_launches, 0);
 }
 END_TEST
 
@@ -689,7 +754,8 @@ START_TEST(damaged_entry_is_rebuilt)
     use_disk();
     launch_ok();
     snprintf(command, sizeof command,
-             "for f in %s/[0-9a-f]*/*; do printf x | dd of=$f bs=1 seek=60 conv=notrunc 2>/dev/null; done",
+             "for f in %s/[0-9a-f]*/*; do printf x | dd of=$f bs=1 seek=60 conv=notrunc "
+             "2>/dev/null; done",
              cache_folder);
     ck_assert_int_eq(system(command), 0);
     use_disk();
@@ -699,6 +765,80 @@ START_TEST(damaged_entry_is_rebuilt)
     use_disk();
     launch_ok();
     ck_assert_uint_eq(stats().hit_disk, 1);
+}
+END_TEST
+
+/* What the report holds after a launch that may warn: the code of its only entry, 0 when it has none. */
+static int warning_of(pl_status want, uint32_t flags)
+{
+    pl_report *report;
+    pl_report_item item = {.code = 0};
+    ck_assert_int_eq(pl_report_create(&report), PL_OK);
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    o.report = report;
+    o.flags = flags;
+    ck_assert_int_eq(launch_on(stream, &o), want);
+    ck_assert_uint_le(pl_report_count(report), 1);
+    (void)pl_report_get(report, 0, &item);
+    pl_report_destroy(report);
+    return item.code;
+}
+
+START_TEST(disk_troubles_are_told)
+{
+    char command[256];
+    const struct rlimit low = {40, RLIM_INFINITY}, high = {RLIM_INFINITY, RLIM_INFINITY};
+    use_disk();
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &low), 0); /* no entry fits */
+    ck_assert_int_eq(warning_of(PL_OK, 0), 6152);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &high), 0);
+    use_disk();
+    ck_assert_int_eq(warning_of(PL_OK, 0), 0);
+    snprintf(command, sizeof command, "for f in %s/[0-9a-f]*/*; do truncate -s 50 $f; done",
+             cache_folder);
+    ck_assert_int_eq(system(command), 0);
+    use_disk();
+    ck_assert_int_eq(warning_of(PL_OK, 0), 6151);
+}
+END_TEST
+
+static pl_status noting_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
+                                  const struct pl_asm_request *q, struct pl_asm_result *out,
+                                  struct pl_call *call)
+{
+    (void)a, (void)driver, (void)call;
+    *out = (struct pl_asm_result){.code = q->text, .notes = "20 bytes spill stores"};
+    return PL_OK;
+}
+
+static pl_status refusing_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
+                                    const struct pl_asm_request *q, struct pl_asm_result *out,
+                                    struct pl_call *call)
+{
+    (void)a, (void)driver, (void)out;
+    return pl_e_assembler(call, PL_E_ASSEMBLER, (struct pl_where){0}, "test", q->kernel, "no");
+}
+
+START_TEST(assembler_notes)
+{
+    ctx->assembler.run = noting_assembler;
+    ck_assert_int_eq(warning_of(PL_E_ASSEMBLER, PL_STRICT_NOTES), 7005);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 0);
+    ck_assert_int_eq(warning_of(PL_OK, 0), 7003);
+    ck_assert_int_eq(warning_of(PL_OK, 0), 0); /* a hit has nothing to say */
+}
+END_TEST
+
+/* What the assembler refused is not asked again. */
+START_TEST(refusals_are_remembered)
+{
+    ctx->assembler.run = refusing_assembler;
+    ck_assert_int_eq(launch(), PL_E_ASSEMBLER);
+    ck_assert_int_eq(err.code, 7001);
+    ck_assert_int_eq(launch(), PL_E_ASSEMBLER);
+    ck_assert_int_eq(err.code, 7001);
+    ck_assert_int_eq(n_bodies, 1);
 }
 END_TEST
 
@@ -825,13 +965,16 @@ static Suite *make_suite(void)
         {"policies",
          {never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
           legacy_stream_beside_a_capture}},
-        {"grids", {nothing_to_do_is_success, long_grids_fold_into_x}},
+        {"grids",
+         {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster}},
         {"contexts",
          {two_cuda_contexts, stream_of_another_device, tensor_of_another_device,
           more_contexts_than_slots, threads_share_one_build}},
-        {"eviction", {idle_modules_make_room, pinned_modules_stay}},
+        {"eviction", {idle_modules_make_room, pinned_modules_stay, eviction_beside_launches}},
         {"prepared", {prepared_launches, prepare_all_builds_every_variant, packs_for_graphs}},
-        {"disk", {second_process_reads_the_disk, edited_body, damaged_entry_is_rebuilt}},
+        {"disk",
+         {second_process_reads_the_disk, edited_body, damaged_entry_is_rebuilt,
+          disk_troubles_are_told, assembler_notes, refusals_are_remembered}},
         {"memory",
          {out_of_memory_at_every_allocation, scratch_limits, warm_launches_allocate_nothing}},
         {"text", {text_without_a_device}},

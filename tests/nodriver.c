@@ -72,6 +72,18 @@ static int nd_attribute(int attribute)
 
 /* ---- code: a library is a number; so are its kernel and function ---- */
 
+enum { MAX_LIBRARIES = 1 << 16 };
+static char is_unloaded[MAX_LIBRARIES];
+
+static size_t number_of(const void *handle)
+{
+    return ((uintptr_t)handle - 0x10000) / 16 % MAX_LIBRARIES;
+}
+static void nd_unload(pl_cu_library l)
+{
+    __atomic_store_n(&is_unloaded[number_of(l)], 1, __ATOMIC_SEQ_CST);
+}
+
 static pl_cu_library nd_library(const void *code)
 {
     (void)code;
@@ -106,8 +118,11 @@ static void nd_link_complete(void **out, size_t *n_bytes)
 
 /* ---- launch and memory ---- */
 
-static void nd_launch(const pl_cu_launch_config *config, void **params, void **extra)
+static void nd_launch(const pl_cu_launch_config *config, pl_cu_function function, void **params,
+                      void **extra)
 {
+    if (__atomic_load_n(&is_unloaded[number_of(function)], __ATOMIC_SEQ_CST))
+        __atomic_add_fetch(&nd.n_unloaded_launches, 1, __ATOMIC_SEQ_CST);
     if (!nd.is_recording)
         return;
     nd.config = *config;

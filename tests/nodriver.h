@@ -26,9 +26,10 @@ struct nodriver {
         fail_after;         /* nodriver_call + 1: its calls after fail_after fail with fail_code */
     unsigned fail_count;    /* so many times; 0: for ever */
     unsigned max_libraries; /* loaded at once, above that OUT_OF_MEMORY; 0: no limit */
-    unsigned load_ns;       /* what a load takes */
-    unsigned n_failed[ND_COUNT]; /* calls that failed on request */
-    unsigned n_calls[ND_COUNT];  /* atomically counted */
+    unsigned n_unloaded_launches; /* launches of a kernel whose library was unloaded */
+    unsigned load_ns;             /* what a load takes */
+    unsigned n_failed[ND_COUNT];  /* calls that failed on request */
+    unsigned n_calls[ND_COUNT];   /* atomically counted */
     /* the last launch, while is_recording (one thread) */
     bool is_recording;
     pl_cu_launch_config config;

@@ -101,7 +101,8 @@ static bool check_extents(struct args *a, size_t i, const pl_tensor *t, int64_t 
                 pl_d_arg_extent(a->ds, at_values(a, i, d, n, MAX_EXTENT), name, d, (long long)n);
             return false;
         }
-        *n_elems = n == 0 || *n_elems == 0 ? 0 : *n_elems > MAX_BYTES ? *n_elems : *n_elems * n;
+        if (n == 0 || *n_elems <= MAX_BYTES / n)
+            *n_elems *= n; /* else it is large, which is all that is asked */
     }
     return true;
 }

@@ -52,7 +52,11 @@ pl_dtype pl_dtype_find(const char *name)
 int64_t pl_tensor_n_elems(const pl_tensor *t)
 {
     int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->shape[i];
-    return n;
+    bool is_huge = false;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->shape[i] == 0)
+            return 0;
+        is_huge = is_huge || __builtin_mul_overflow(n, t->shape[i], &n);
+    }
+    return is_huge ? INT64_MAX : n; /* extents under broadcast strides may be any */
 }
