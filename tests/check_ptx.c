@@ -345,6 +345,30 @@ START_TEST(random_instructions_parse_to_their_row_and_print_back)
 }
 END_TEST
 
+/* ---- what compilers print ---- */
+
+START_TEST(mnemonics_of_compiled_programs_are_known)
+{
+    struct pl_arena a = {0};
+    struct ptx_lines lines = ptx_read_lines(&a, "tests/ptx/mnemonics.tsv");
+    ck_assert_uint_ge(lines.n, 649);
+    for (size_t i = 0; i < lines.n; i++) {
+        struct pl_ptx_module m = {0};
+        struct pl_ptx_parser *p = PL_NEW(&a, struct pl_ptx_parser);
+        const struct pl_ptx_mnemonic *mn;
+        p->arena = &a;
+        p->m = &m;
+        p->text = p->s = pl_arena_printf(&a, "%s ;        ", lines.columns[i][0]);
+        p->end = p->text + strlen(p->text);
+        pl_diags_init(&p->diags, &a);
+        ck_assert(pl_ptx_match_init(p));
+        ck_assert_msg(pl_ptx_read_mnemonic(p, &mn), "%s", p->diags.list.data[0].text);
+        ck_assert_uint_ge(mn->n_shapes, 1);
+    }
+    pl_arena_fini(&a);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ptx");
@@ -355,6 +379,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, row_has_an_instruction_that_parses_to_it_and_prints_back, 1,
                         PL_PTX_COUNT);
     tcase_add_loop_test(t, random_instructions_parse_to_their_row_and_print_back, 1, PL_PTX_COUNT);
+    tcase_add_test(t, mnemonics_of_compiled_programs_are_known);
     suite_add_tcase(s, t);
     return s;
 }

@@ -187,10 +187,10 @@ static void put_var(const struct pl_ptx_printer *pr, uint32_t var)
 
 static void put_offset(struct pl_buf *buf, int64_t offset)
 {
-    if (offset > 0)
-        pl_buf_putc(buf, '+');
-    if (offset != 0)
-        pl_buf_i64(buf, offset);
+    if (offset == 0)
+        return;
+    pl_buf_putc(buf, '+'); /* the assembler wants it before a minus too: [%rd1+-4] */
+    pl_buf_i64(buf, offset);
 }
 
 static void put_address(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)

@@ -193,7 +193,7 @@ void pl_ptx_print_var_name(struct pl_buf *buf, const struct pl_ptx_var *var);
 /* Number of a .branchtargets, .calltargets or .callprototype in its function: printed as $P0, $P1, … */
 uint32_t pl_ptx_proto_number(const struct pl_ptx_module *module, uint32_t proto);
 
-/* Canonical text: one instruction a line, registers and variables by name (made unique where scopes repeat a name). Parsing
- * it gives the same module, and printing that gives the same text. */
+/* Canonical text: one instruction a line, registers and variables by name (made unique where scopes repeat a name). Debug sections, and
+ * so the target option debug, are left out; else parsing it gives the same module, and printing that gives the same text. */
 void pl_ptx_print_module(struct pl_buf *buf, const struct pl_ptx_module *module);
 #endif

@@ -34,10 +34,10 @@ static void put_reloc(const struct printer *w, const struct pl_ptx_reloc *r)
     pl_buf_puts(buf, name);
     if (r->is_generic)
         pl_buf_putc(buf, ')');
-    if (r->addend > 0)
+    if (r->addend != 0) {
         pl_buf_putc(buf, '+');
-    if (r->addend != 0)
         pl_buf_i64(buf, r->addend);
+    }
     if (is_masked)
         pl_buf_putc(buf, ')');
 }
@@ -239,7 +239,6 @@ static void put_module_head(struct pl_buf *buf, const struct pl_ptx_module *m)
     const char *address_size = strstr(header.text, "\n.address_size");
     pl_buf_putn(buf, header.text, (size_t)(address_size - header.text));
     put_word(buf, m->is_texmode_independent, ", texmode_independent");
-    put_word(buf, m->is_debug, ", debug");
     pl_buf_puts(buf, address_size);
 }
 
