@@ -97,6 +97,15 @@ struct pl_async_op {
             uint8_t *global; /* st.async to global memory */
         } store;
         struct {
+            uint32_t address; /* of tensor memory: D, or what a load, store or copy touches */
+            uint8_t *frame;   /* registers of a load */
+            uint32_t a_address, idesc, scale_a, scale_b;
+            uint64_t a_desc, b_desc;
+            bool is_a_in_tmem, is_pair, has_d, is_scaled;
+            uint8_t d_shift;
+            uint32_t disabled_lanes[8];
+        } tmem;
+        struct {
             uint8_t *frame; /* registers of the activation that issued it */
             uint64_t a, b;  /* descriptors; a only where A is in shared memory */
             bool is_accumulating;
