@@ -157,7 +157,7 @@ static bool is_being_written(const struct pl_async_op *op, const struct pl_async
 
 static bool is_being_read(const struct pl_async_op *op, const struct pl_async_range *r)
 {
-    return op->stage == PL_ASYNC_ISSUED && overlaps(&op->source, r);
+    return op->stage == PL_ASYNC_ISSUED && (overlaps(&op->source, r) || overlaps(&op->source2, r));
 }
 
 /* The operation in flight that conflicts with an access to r, or NULL. */
@@ -197,17 +197,20 @@ static enum pl_emu_status check_range(const struct pl_async_op *op, const struct
     return PL_EMU_FAULT;
 }
 
-enum pl_emu_status pl_async_check_source(const struct pl_async_op *op)
+enum pl_emu_status pl_async_check_read(const struct pl_async_op *op, const struct pl_async_range *r)
 {
-    const struct pl_async_range *r = &op->source;
-    if (r->cta == NULL)
-        return PL_EMU_NEXT;
     bool is_masked = op->kind == &pl_async_bulk_store && op->u.bulk.byte_mask != 0xffff;
     if (!is_masked && !pl_emu_shared_is_written(r->cta, r->first, r->end - r->first))
         return (enum pl_emu_status)pl_emu_fault_unwritten(op->w, (uint32_t)__builtin_ctz(op->lanes),
                                                           shared_address(r), r->end - r->first,
                                                           op->kind->name);
     return check_range(op, r, false);
+}
+
+enum pl_emu_status pl_async_check_source(const struct pl_async_op *op)
+{
+    return op->source.cta == NULL || op->is_scattered ? PL_EMU_NEXT
+                                                      : pl_async_check_read(op, &op->source);
 }
 
 enum pl_emu_status pl_async_check_target(const struct pl_async_op *op)

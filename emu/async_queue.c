@@ -9,6 +9,7 @@
 #include "base/debug.h"
 #include "emu/faults.h"
 #include "emu/program.h"
+#include "emu/tmem.h"
 #include "jit/ptx/ptx.h"
 
 #include <stdio.h>
@@ -73,6 +74,7 @@ static void free_cta(struct pl_emu_cta *cta)
     if (c != NULL) {
         free(c->bars);
         free(c->writes);
+        free(c->tmem);
         free(c);
     }
     cta->async = NULL;
@@ -397,7 +399,8 @@ static bool touches(const struct pl_async_range *r, const struct pl_emu_cta *cta
 static enum pl_emu_status check_exit_in_flight(struct pl_emu_cta *cta)
 {
     for (struct pl_async_op *op = cta->cluster->async->first; op != NULL; op = op->next) {
-        if (touches(&op->source, cta) && op->stage == PL_ASYNC_ISSUED) {
+        if ((touches(&op->source, cta) || touches(&op->source2, cta)) &&
+            op->stage == PL_ASYNC_ISSUED) {
             pl_d_async_exit_reading(pl_async_faults(op), pl_async_where(op), op->kind->name);
             return PL_EMU_FAULT;
         }
@@ -428,7 +431,9 @@ enum pl_emu_status pl_emu_async_on_cta_exit(struct pl_emu_cta *cta)
     struct pl_emu_async *a = cta->cluster->async;
     enum pl_emu_status s = PL_EMU_NEXT;
     if (a->is_checking) {
-        s = check_exit_unwaited(cta);
+        s = pl_tmem_check_exit(cta);
+        if (s == PL_EMU_NEXT)
+            s = check_exit_unwaited(cta);
         if (s == PL_EMU_NEXT)
             s = check_exit_in_flight(cta);
     }

@@ -36,6 +36,7 @@ enum pl_async_owner {                       /* how the issuer learns of the end 
                       PL_ASYNC_BY_BARRIER,  /* complete-tx on a barrier */
                       PL_ASYNC_BY_BULK,     /* cp.async.bulk.wait_group of the issuing thread */
                       PL_ASYNC_BY_CP_ASYNC, /* cp.async.wait_group of the issuing thread */
+                      PL_ASYNC_BY_TMEM, /* tcgen05.wait of the issuing warp, or tcgen05.commit */
                       PL_ASYNC_BY_NOBODY, /* st.async and red.async to global memory: at the end of the CTA */
 };
 
@@ -65,7 +66,9 @@ struct pl_async_op {
     uint8_t stage, owner;
     uint32_t group; /* BULK, CP_ASYNC: number of the issuer's group */
     bool is_generic_proxy;
-    struct pl_async_range source, target; /* in shared memory, where it has them */
+    struct pl_async_range source, source2, target; /* in shared memory, where it has them */
+    bool
+        is_scattered; /* the sources are bounds only: each piece was checked at issue (pl_async_check_read) */
     bool has_signal;
     struct pl_async_place signal;
     uint32_t signal_bytes;
@@ -236,6 +239,9 @@ enum pl_emu_status pl_async_check_target(
     const struct pl_async_op *op); /* fenced, not in use by another */
 /* An async-proxy write has landed: older generic writes there no longer matter. */
 void pl_async_note_written(struct pl_async_range r);
+/* One piece of a scattered source: written, published, not being written. */
+enum pl_emu_status pl_async_check_read(const struct pl_async_op *op,
+                                       const struct pl_async_range *r);
 void pl_async_note_generic(struct pl_emu_cta *cta, uint32_t offset_bytes, uint32_t n_bytes,
                            uint32_t thread, uint32_t line);
 void pl_async_fence_proxy(

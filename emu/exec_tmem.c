@@ -72,14 +72,18 @@ bool pl_tmem_check_group(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
     return false;
 }
 
-static bool is_column_count(uint64_t n) { return n >= PL_TMEM_UNIT && n <= PL_TMEM_COLUMNS && (n & (n - 1)) == 0; }
+static bool is_column_count(uint64_t n)
+{
+    return n >= PL_TMEM_UNIT && n <= PL_TMEM_COLUMNS && (n & (n - 1)) == 0;
+}
 
 static bool poll_columns(struct pl_emu_warp *w, struct pl_emu_group *g)
 {
     return find_free(pl_tmem_of(w->cta), (uint32_t)g->wait.a) >= 0;
 }
 
-static void describe_columns(struct pl_emu_warp *w, struct pl_emu_group *g, char *text, size_t n_bytes)
+static void describe_columns(struct pl_emu_warp *w, struct pl_emu_group *g, char *text,
+                             size_t n_bytes)
 {
     uint32_t n_free = 0;
     for (uint32_t u = 0; u < PL_TMEM_N_UNITS; u++)
@@ -102,7 +106,8 @@ static bool check_alloc(struct pl_emu_warp *w, const struct pl_tmem *t, uint64_t
     return false;
 }
 
-static enum pl_emu_status write_slot(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t value)
+static enum pl_emu_status write_slot(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                     uint32_t value)
 {
     uint32_t address, lane = pl_emu_first_lane(w);
     struct pl_async_place p;
@@ -126,7 +131,8 @@ enum pl_emu_status pl_emu_exec_tmem_alloc(struct pl_emu_warp *w, const struct pl
     uint32_t n_units = (uint32_t)n_columns / PL_TMEM_UNIT;
     int first = find_free(t, n_units);
     if (first < 0) {
-        w->group->wait = (struct pl_emu_wait){.poll = poll_columns, .describe = describe_columns, .a = n_units, .where = w->cta};
+        w->group->wait = (struct pl_emu_wait){
+            .poll = poll_columns, .describe = describe_columns, .a = n_units, .where = w->cta};
         return PL_EMU_BLOCKED;
     }
     t->n_allocations = (uint8_t)(t->n_allocations % 255 + 1);
@@ -148,9 +154,10 @@ enum pl_emu_status pl_emu_exec_tmem_dealloc(struct pl_emu_warp *w, const struct 
         return PL_EMU_FAULT;
     struct pl_tmem *t = pl_tmem_of(w->cta);
     uint32_t first = address / PL_TMEM_UNIT, n_units = (uint32_t)n_columns / PL_TMEM_UNIT, n = 0;
-    bool is_good = is_column_count(n_columns) && address % PL_TMEM_UNIT == 0 && first + n_units <= PL_TMEM_N_UNITS &&
-                   t->owner[first] != 0;
-    for (uint32_t u = 0; is_good && u < PL_TMEM_N_UNITS; u++) /* exactly the units of one allocation */
+    bool is_good = is_column_count(n_columns) && address % PL_TMEM_UNIT == 0 &&
+                   first + n_units <= PL_TMEM_N_UNITS && t->owner[first] != 0;
+    for (uint32_t u = 0; is_good && u < PL_TMEM_N_UNITS;
+         u++) /* exactly the units of one allocation */
         n += t->owner[u] == t->owner[first] && u - first < n_units;
     if (!is_good || n != n_units) {
         pl_d_tmem_dealloc(pl_emu_faults(w, lane), pl_emu_where(w), address, n_columns);
@@ -173,7 +180,8 @@ enum pl_emu_status pl_tmem_check_exit(struct pl_emu_cta *cta)
     const struct pl_tmem *t = pl_tmem_of(cta);
     for (uint32_t u = 0; t != NULL && u < PL_TMEM_N_UNITS; u++)
         if (t->owner[u] != 0) {
-            pl_d_tmem_leak(pl_emu_faults(&cta->warps[0], 0), pl_emu_where(&cta->warps[0]), u * PL_TMEM_UNIT);
+            pl_d_tmem_leak(pl_emu_faults(&cta->warps[0], 0), pl_emu_where(&cta->warps[0]),
+                           u * PL_TMEM_UNIT);
             return PL_EMU_FAULT;
         }
     return PL_EMU_NEXT;
@@ -197,7 +205,8 @@ static struct cell cell_of(const struct access *a, uint32_t t, uint32_t r)
     switch (a->shape) {
     case PL_PTX_MOD_TSHAPE_S32X32B: return (struct cell){t, r};
     case PL_PTX_MOD_TSHAPE_S16X64B: return (struct cell){t / 4 + 8 * (t & 1), 2 * r + (t >> 1 & 1)};
-    case PL_PTX_MOD_TSHAPE_S16X128B: return (struct cell){t / 4 + 8 * (r & 1), 4 * (r >> 1) + t % 4};
+    case PL_PTX_MOD_TSHAPE_S16X128B:
+        return (struct cell){t / 4 + 8 * (r & 1), 4 * (r >> 1) + t % 4};
     case PL_PTX_MOD_TSHAPE_S16X256B:
         return (struct cell){t / 4 + 8 * (r >> 1 & 1), 8 * (r >> 2) + 2 * (t % 4) + (r & 1)};
     default: return (struct cell){t % 16, r};
@@ -211,11 +220,13 @@ static uint32_t real_column(const struct access *a, uint32_t t, uint32_t column,
     return a->shape == PL_PTX_MOD_NONE && t >= 16 ? c + a->split : c;
 }
 
-static struct access access_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, bool is_load)
+static struct access access_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                               bool is_load)
 {
     const struct pl_emu_arg *regs = &ins->args[is_load ? 0 : ins->n_args - 1];
     struct access a = {.shape = pl_emu_mod(ins, PL_PTX_CAT_TSHAPE),
-                       .is_packed = pl_emu_mod(ins, is_load ? PL_PTX_CAT_PACK : PL_PTX_CAT_UNPACK) != PL_PTX_MOD_NONE,
+                       .is_packed = pl_emu_mod(ins, is_load ? PL_PTX_CAT_PACK
+                                                            : PL_PTX_CAT_UNPACK) != PL_PTX_MOD_NONE,
                        .n_regs = regs->kind == PL_EMU_ARG_VECTOR ? regs->n : 1};
     if (a.shape == PL_PTX_MOD_NONE)
         a.split = (uint32_t)pl_emu_lane(w, &ins->args[is_load ? 2 : 1], 0);
@@ -227,21 +238,25 @@ static struct access access_of(const struct pl_emu_warp *w, const struct pl_emu_
     return a;
 }
 
-bool pl_tmem_check(struct pl_async_op *op, const struct pl_emu_cta *cta, uint32_t address, uint32_t n_lanes, uint32_t n_columns)
+bool pl_tmem_check(struct pl_async_op *op, const struct pl_emu_cta *cta, uint32_t address,
+                   uint32_t n_lanes, uint32_t n_columns)
 {
     const struct pl_tmem *t = pl_tmem_of(cta);
     uint32_t lane = address >> 16, column = address & 0xffff;
     if (t != NULL && lane + n_lanes <= PL_TMEM_LANES && pl_tmem_is_allocated(t, column, n_columns))
         return true;
-    pl_d_tmem_bounds(pl_async_faults(op), pl_async_where(op), op->kind->name, n_lanes, n_columns, address);
+    pl_d_tmem_bounds(pl_async_faults(op), pl_async_where(op), op->kind->name, n_lanes, n_columns,
+                     address);
     return false;
 }
 
-bool pl_tmem_check_written(struct pl_async_op *op, const struct pl_tmem *t, uint32_t lane, uint32_t column)
+bool pl_tmem_check_written(struct pl_async_op *op, const struct pl_tmem *t, uint32_t lane,
+                           uint32_t column)
 {
     if (!op->w->cta->cluster->async->is_checking || pl_tmem_is_written(t, lane, column))
         return true;
-    pl_d_tmem_unwritten(pl_async_faults(op), pl_async_where(op), op->kind->name, lane << 16 | column);
+    pl_d_tmem_unwritten(pl_async_faults(op), pl_async_where(op), op->kind->name,
+                        lane << 16 | column);
     return false;
 }
 
@@ -251,26 +266,32 @@ static bool check_quarter(struct pl_emu_warp *w, const struct access *a, uint32_
     uint32_t lane = address >> 16, own = w->index % 4 * 32;
     if (lane == own || (a->n_lanes == 16 && lane == own + 16))
         return true;
-    pl_d_tmem_quarter(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), w->index, own, own + 31, lane);
+    pl_d_tmem_quarter(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), w->index, own,
+                      own + 31, lane);
     return false;
 }
 
 /* Lane arrays of the registers, in the frame of the issue. */
-static uint32_t *reg_lanes(const struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t i_regs, uint32_t r)
+static uint32_t *reg_lanes(const struct pl_async_op *op, const struct pl_emu_ins *ins,
+                           uint32_t i_regs, uint32_t r)
 {
     const struct pl_emu_arg *regs = &ins->args[i_regs];
-    const struct pl_emu_arg *a = regs->kind == PL_EMU_ARG_VECTOR ? &ins->args[regs->first + r] : regs;
+    const struct pl_emu_arg *a =
+        regs->kind == PL_EMU_ARG_VECTOR ? &ins->args[regs->first + r] : regs;
     if (a->kind != PL_EMU_ARG_VALUE)
         return NULL;
-    return (uint32_t *)(void *)((a->bank == PL_EMU_BANK_FRAME ? op->u.tmem.frame : op->w->bank[a->bank]) + a->offset_bytes);
+    return (uint32_t *)(void *)((a->bank == PL_EMU_BANK_FRAME ? op->u.tmem.frame
+                                                              : op->w->bank[a->bank]) +
+                                a->offset_bytes);
 }
 
-static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu_ins *ins, const struct pl_async_kind *kind,
-                                      struct access *a)
+static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                      const struct pl_async_kind *kind, struct access *a)
 {
     bool is_load = kind == &pl_tmem_ld;
     *a = access_of(w, ins, is_load);
-    uint32_t address = (uint32_t)pl_emu_address(w, &ins->args[is_load ? 1 : 0], pl_emu_first_lane(w));
+    uint32_t address =
+        (uint32_t)pl_emu_address(w, &ins->args[is_load ? 1 : 0], pl_emu_first_lane(w));
     if (!check_quarter(w, a, address))
         return NULL;
     struct pl_async_op *op = pl_async_new(w, w->mask, kind);
@@ -353,7 +374,8 @@ enum pl_emu_status pl_emu_exec_tmem_st(struct pl_emu_warp *w, const struct pl_em
         return PL_EMU_FAULT;
     }
     for (uint32_t r = 0; r < a.n_regs; r++)
-        memcpy(op->held + r * PL_EMU_LANES * 4, reg_lanes(op, ins, ins->n_args - 1u, r), PL_EMU_LANES * 4);
+        memcpy(op->held + r * PL_EMU_LANES * 4, reg_lanes(op, ins, ins->n_args - 1u, r),
+               PL_EMU_LANES * 4);
     return pl_async_submit(op);
 }
 
@@ -363,9 +385,11 @@ const struct pl_async_kind pl_tmem_st = {"tcgen05.st", NULL, write_st};
 /* wait::ld and wait::st: all such operations of the executing threads. */
 enum pl_emu_status pl_emu_exec_tmem_wait(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    const struct pl_async_kind *kind = ins->ptx->form == PL_PTX_tcgen05_wait_ld ? &pl_tmem_ld : &pl_tmem_st;
+    const struct pl_async_kind *kind =
+        ins->ptx->form == PL_PTX_tcgen05_wait_ld ? &pl_tmem_ld : &pl_tmem_st;
     enum pl_emu_status s = PL_EMU_NEXT;
-    for (struct pl_async_op *op = w->cta->cluster->async->first, *next; op != NULL && s == PL_EMU_NEXT; op = next) {
+    for (struct pl_async_op *op = w->cta->cluster->async->first, *next;
+         op != NULL && s == PL_EMU_NEXT; op = next) {
         next = op->next;
         if (op->w == w && op->kind == kind && (op->lanes & w->mask) != 0)
             s = pl_async_finish(op);

@@ -50,10 +50,11 @@ bool pl_tmem_is_allocated(const struct pl_tmem *t, uint32_t first, uint32_t n_co
 
 /* Operand of an operation in the queue: op->u.tmem.address and the CTA of the issuer must hold n_lanes lanes from the
  * address's lane and n_columns columns; false: a fault was raised. */
-bool pl_tmem_check(struct pl_async_op *op, const struct pl_emu_cta *cta, uint32_t address, uint32_t n_lanes,
-                   uint32_t n_columns);
+bool pl_tmem_check(struct pl_async_op *op, const struct pl_emu_cta *cta, uint32_t address,
+                   uint32_t n_lanes, uint32_t n_columns);
 /* The same cell by cell: false and a fault for one that nothing has written. */
-bool pl_tmem_check_written(struct pl_async_op *op, const struct pl_tmem *t, uint32_t lane, uint32_t column);
+bool pl_tmem_check_written(struct pl_async_op *op, const struct pl_tmem *t, uint32_t lane,
+                           uint32_t column);
 
 /* All instructions of a CTA name one cta_group; false: a fault was raised. */
 bool pl_tmem_check_group(struct pl_emu_warp *w, const struct pl_emu_ins *ins);
