@@ -16,6 +16,8 @@ static struct pl_variant *use_variant(struct pl_entry *e, struct pl_thread *thre
             return v;
         v = again;
     }
+    /* A mark left behind would make an evictor wait for a thread that goes on to build, and may wait for it. */
+    atomic_store_explicit(&thread->in_use, NULL, memory_order_release);
     return NULL;
 }
 

@@ -100,6 +100,27 @@ static void leave_module(struct pl_context *ctx, struct pl_module *m)
     ctx->hooks.free(m, ctx->hooks.user);
 }
 
+/*
+ * Load, making room as often as that helps. Another thread may have taken all that was idle out of the table just now, and not
+ * yet unloaded it: then its eviction is waited for.
+ */
+static pl_cu_result load_with_room(struct pl_context *ctx, const void *code, pl_cu_library *library,
+                                   char log[LOG_BYTES])
+{
+    for (;;) {
+        unsigned n_before = atomic_load(&ctx->modules.n_evictions);
+        pl_cu_result r = load_library(ctx, code, library, log);
+        if (r != PL_CU_OUT_OF_MEMORY)
+            return r;
+        if (pl_evict_idle(ctx) != 0)
+            continue;
+        while (atomic_load(&ctx->modules.n_evicting) != 0)
+            sched_yield();
+        if (atomic_load(&ctx->modules.n_evictions) == n_before)
+            return r;
+    }
+}
+
 static pl_status get_module(struct pl_module **out, struct pl_context *ctx,
                             const struct pl_load_request *q, struct pl_call *call)
 {
@@ -108,9 +129,7 @@ static pl_status get_module(struct pl_module **out, struct pl_context *ctx,
     *out = use_module(ctx, &q->hash);
     if (*out != NULL)
         return PL_OK;
-    pl_cu_result r = load_library(ctx, q->code, &library, log);
-    if (r == PL_CU_OUT_OF_MEMORY && pl_evict_idle(ctx) != 0)
-        r = load_library(ctx, q->code, &library, log);
+    pl_cu_result r = load_with_room(ctx, q->code, &library, log);
     if (r == PL_CU_OUT_OF_MEMORY || pl_driver_is_sticky(r))
         return pl_context_fail(call, "cuLibraryLoadData", r);
     if (r != PL_CU_SUCCESS) {
@@ -397,7 +416,7 @@ static void retire(struct pl_context *ctx, struct pl_variant *v)
  * Out of the table first; then wait until no thread that had found it is still handing it to the driver; then for the GPU,
  * where a launched kernel may still run.
  */
-unsigned pl_evict_idle(struct pl_context *ctx)
+static unsigned evict(struct pl_context *ctx)
 {
     struct victims w = {.n = 0};
     struct pl_variant *taken[MAX_VICTIMS];
@@ -423,5 +442,15 @@ unsigned pl_evict_idle(struct pl_context *ctx)
     if (t != NULL)
         pl_thread_count(t, PL_STAT_evicted, n);
     pl_context_tell(ctx, PL_EVENT_EVICTED, PL_LEVEL_NOTE, "", "idle modules were unloaded", 0);
+    return n;
+}
+
+unsigned pl_evict_idle(struct pl_context *ctx)
+{
+    atomic_fetch_add(&ctx->modules.n_evicting, 1);
+    unsigned n = evict(ctx);
+    if (n != 0)
+        atomic_fetch_add(&ctx->modules.n_evictions, 1);
+    atomic_fetch_sub(&ctx->modules.n_evicting, 1);
     return n;
 }

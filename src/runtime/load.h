@@ -26,6 +26,8 @@ struct pl_modules {
     pthread_mutex_t lock;
     struct pl_module *all;
     struct pl_variant *retired; /* evicted, but not safe to unload */
+    atomic_uint n_evicting;     /* threads that are at it */
+    atomic_uint n_evictions;    /* that made room */
 };
 
 /* Time of each step of a build, for tools. */
