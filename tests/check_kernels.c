@@ -220,7 +220,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("kernels");
     TCase *t = tcase_create("kernels");
     tcase_set_timeout(t, 0);
-    tcase_add_unchecked_fixture(t, open_contexts, close_contexts);
+    tcase_add_checked_fixture(t, open_contexts, close_contexts);
     const int n = (int)pl_case_n_kernels;
     if (getenv("PL_LONG") != NULL)
         tcase_add_loop_test(t, the_whole_product_agrees_with_float64, 0, n);
