@@ -18,6 +18,7 @@
 #include "base/diag.h"
 #include "emu/launch.h"
 #include "emu/tensormap.h"
+#include "jit/ptx/ptx.h"
 
 #include <check.h>
 #include <glob.h>
@@ -615,6 +616,45 @@ START_TEST(case_holds)
 }
 END_TEST
 
+/* Every form that the core executes stands in some case that runs. */
+START_TEST(executed_row_has_a_case)
+{
+    static const struct {
+        uint16_t form;
+        const char *id;
+    } rows[] = {
+#define EXEC(id, fn)   {PL_PTX_##id, #id},
+#define ACCESS(id, fn) {PL_PTX_##id, #id},
+#define OP(id)         {PL_PTX_##id, #id},
+#define REFUSE(id, reason)
+#include "emu/exec_core.def"
+#undef EXEC
+#undef ACCESS
+#undef OP
+#undef REFUSE
+    };
+    static bool is_used[PL_PTX_COUNT];
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        struct pl_arena arena = {0};
+        struct pl_ptx_module m;
+        struct pl_ptx_error error;
+        size_t n_bytes;
+        char *text = read_file(files.gl_pathv[i], &n_bytes);
+        if (strstr(text, "//! run ") != NULL && pl_ptx_parse(text, n_bytes, &arena, &m, &error))
+            for (uint32_t k = 0; k < m.ins.n; k++)
+                is_used[m.ins.data[k].form] = true;
+        free(text);
+        pl_arena_fini(&arena);
+    }
+    char missing[2000] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!is_used[rows[i].form] && n < sizeof missing - 64)
+            n += (size_t)snprintf(missing + n, sizeof missing - n, " %s", rows[i].id);
+    ck_assert_msg(n == 0, "no case runs:%s", missing);
+}
+END_TEST
+
 START_TEST(cases_are_there) { ck_assert_uint_gt(files.gl_pathc, 20); }
 END_TEST
 
@@ -628,6 +668,7 @@ static Suite *make_suite(void)
     glob(pattern, 0, NULL, &files);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, cases_are_there);
+    tcase_add_test(t, executed_row_has_a_case);
     if (files.gl_pathc != 0)
         tcase_add_loop_test(t, case_holds, 0, (int)files.gl_pathc);
     suite_add_tcase(s, t);
