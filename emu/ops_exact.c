@@ -74,8 +74,10 @@ static unsigned sources_of(enum pl_emu_exact_op op)
 
 /*
  * mode: op, formats, flags, n elements a register. PL_EMU_M_OOB (fma.rn.oob): an operand that is the out-of-bounds NaN makes
- * the result +0; its pattern is a NaN with all mantissa bits set and the sign clear, as tensor copies fill it.
+ * the result +0; its pattern is the one that tensor copies with NaN fill write.
  */
+#define OOB_NAN 0x7ff7u
+
 static void arith(void *d, const void *const sources[3], uint32_t mask, struct pl_emu_mode m)
 {
     unsigned n = m.n, to_bits = pl_num_fmts[m.to].bits * n,
@@ -92,7 +94,7 @@ static void arith(void *d, const void *const sources[3], uint32_t mask, struct p
                 bool is_last = s == n_src - 1 && n_src > 1 && m.op != PL_EMU_EXACT_MUL &&
                                m.op != PL_EMU_EXACT_DIV;
                 v[s] = element_of(sources[s], is_last ? to_bits : from_bits, i, k, n);
-                is_oob |= v[s] == pl_num_fmts[m.from].nan;
+                is_oob |= v[s] == OOB_NAN;
             }
             uint64_t e =
                 m.flags & PL_EMU_M_OOB && is_oob ? 0 : pl_emu_exact_lane(m, v[0], v[1], v[2]);
