@@ -59,14 +59,18 @@ static void add_tensor(struct maker *m, pl_dtype dtype, pl_shape shape, bool is_
     if (place.pitch_elems != 0 && shape.rank >= 2 && full.rank >= 2)
         place.pitch_elems += shape.d[shape.rank - 1] - full.d[full.rank - 1];
     *a = (struct pl_case_arg){.kind = PL_ARG_TENSOR, .is_output = is_output};
+    const int64_t elem_bytes =
+        pl_dtype_bits(dtype) / 8; /* an offset below an element's alignment is rounded up to it */
+    if (elem_bytes > 0)
+        place.base_offset_bytes =
+            (place.base_offset_bytes + elem_bytes - 1) / elem_bytes * elem_bytes;
     if (!pl_host_init(&a->host, dtype, shape, &place)) {
         snprintf(m->why, m->why_bytes,
                  "tensor %zu cannot be placed: pitch %lld must be 0 or at least a row of %lld "
-                 "elements, base_offset %lld a multiple of the "
-                 "%d-byte element",
+                 "elements, base_offset %lld 0 or more",
                  m->c->n_args, (long long)place.pitch_elems,
                  (long long)(shape.rank > 0 ? shape.d[shape.rank - 1] : 1),
-                 (long long)place.base_offset_bytes, (int)pl_dtype_bits(dtype) / 8);
+                 (long long)place.base_offset_bytes);
         m->has_failed = true;
         return;
     }
@@ -215,13 +219,16 @@ static bool make_transpose(const struct pl_case_spec *spec, struct pl_case *c, c
 
 static const char *const reduce_names[PL_REDUCE_OP_COUNT] = {"sum", "mean", "max", "min"};
 
+/* max and min pass over NaNs; +0 is above -0 (PTX ISA, "Floating Point Instructions: max"). */
 static double fold(int op, double acc, double v)
 {
     if (op == PL_REDUCE_SUM || op == PL_REDUCE_MEAN)
         return acc + v;
-    if (isnan(acc) || isnan(v))
-        return NAN;
-    return op == PL_REDUCE_MAX ? fmax(acc, v) : fmin(acc, v);
+    if (isnan(v) || isnan(acc))
+        return isnan(v) ? acc : v;
+    const bool is_above = v > acc || (v == acc && signbit(acc) && !signbit(v));
+    const bool is_below = v < acc || (v == acc && !signbit(acc) && signbit(v));
+    return (op == PL_REDUCE_MAX ? is_above : is_below) ? v : acc;
 }
 
 static void reduce_reference(struct pl_case *c)
