@@ -155,10 +155,11 @@ enum pl_emu_status pl_emu_exec_tmem_dealloc(struct pl_emu_warp *w, const struct 
     struct pl_tmem *t = pl_tmem_of(w->cta);
     uint32_t first = address / PL_TMEM_UNIT, n_units = (uint32_t)n_columns / PL_TMEM_UNIT, n = 0;
     bool is_good = is_column_count(n_columns) && address % PL_TMEM_UNIT == 0 &&
-                   first + n_units <= PL_TMEM_N_UNITS && t->owner[first] != 0;
+                   first + n_units <= PL_TMEM_N_UNITS && t->owner[first] != 0 &&
+                   (first == 0 || t->owner[first - 1] != t->owner[first]);
     for (uint32_t u = 0; is_good && u < PL_TMEM_N_UNITS;
-         u++) /* exactly the units of one allocation */
-        n += t->owner[u] == t->owner[first] && u - first < n_units;
+         u++) /* all of the allocation that begins here */
+        n += t->owner[u] == t->owner[first];
     if (!is_good || n != n_units) {
         pl_d_tmem_dealloc(pl_emu_faults(w, lane), pl_emu_where(w), address, n_columns);
         return PL_EMU_FAULT;
