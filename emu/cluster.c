@@ -441,6 +441,17 @@ static bool wake_timed(struct pl_emu_cluster *cl)
     return is_any;
 }
 
+/* Lanes parked where their warp meets may hold what the others wait for. */
+static bool let_go(struct pl_emu_cluster *cl)
+{
+    bool is_any = false;
+    for (uint32_t c = 0; c < cl->n_ctas; c++)
+        for (uint32_t i = 0; !cl->ctas[c].is_done && i < cl->ctas[c].n_warps; i++)
+            if (cl->ctas[c].warps[i].live != 0 && pl_emu_warp_let_go(&cl->ctas[c].warps[i]))
+                is_any = true;
+    return is_any;
+}
+
 /* One turn for every warp of a CTA. */
 static enum pl_emu_turn run_cta(struct pl_emu_cta *cta)
 {
@@ -486,13 +497,13 @@ static enum pl_emu_turn run_round(struct pl_emu_cluster *cl)
     return all;
 }
 
-/* All groups sleep: something in flight completes, a timed wait ends, or that is it. */
+/* All groups sleep: something in flight completes, parked lanes go on, a timed wait ends, or that is it. */
 static enum pl_emu_run unblock(struct pl_emu_cluster *cl)
 {
     enum pl_emu_status s = pl_emu_async_force(cl);
     if (s == PL_EMU_FAULT)
         return PL_EMU_RUN_FAULT;
-    if (s == PL_EMU_NEXT || wake_timed(cl))
+    if (s == PL_EMU_NEXT || let_go(cl) || wake_timed(cl))
         return PL_EMU_RUN_SUSPENDED;
     raise_deadlock(cl);
     point_at_waiter(cl);

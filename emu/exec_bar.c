@@ -85,13 +85,6 @@ struct arrival {
     bool is_sync;
 };
 
-/* .aligned, and every form of bar: the whole warp executes it together. */
-static bool is_aligned(const struct pl_emu_ins *ins)
-{
-    return (pl_ptx_infos[ins->ptx->form].flags & PL_PTX_F_ALIGNED) != 0 ||
-           pl_emu_mod(ins, PL_PTX_CAT_ALIGN) != PL_PTX_MOD_NONE;
-}
-
 /* Barrier number and count of the first lane, checked; NULL: fault raised. *n_expected 0: all threads. */
 static struct pl_emu_barrier *barrier_of(struct pl_emu_warp *w, const struct arrival *a,
                                          uint32_t *n_expected)
@@ -123,7 +116,7 @@ static enum pl_emu_status arrive(struct pl_emu_warp *w, const struct pl_emu_ins 
 {
     struct pl_emu_group *g = w->group;
     uint32_t n_expected = 0;
-    enum pl_emu_status s = is_aligned(ins) ? pl_emu_group_converge(w, ins) : PL_EMU_NEXT;
+    enum pl_emu_status s = ins->is_for_warp ? pl_emu_group_converge(w, ins) : PL_EMU_NEXT;
     if (s != PL_EMU_NEXT)
         return s;
     struct pl_emu_barrier *b = barrier_of(w, a, &n_expected);

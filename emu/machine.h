@@ -93,6 +93,15 @@ struct pl_emu_group {
 
 /* ---- warp ----------------------------------------------------------------------------------------------------------------- */
 
+/* A group that may spin while others of its warp are parked: does it come to the same place in the same state again? */
+struct pl_emu_watch {
+    const struct pl_emu_group *group; /* NULL: nobody is watched */
+    const struct pl_emu_ins *pc;
+    const struct pl_emu_frame *frame;
+    uint64_t state; /* hash of its registers there */
+    uint32_t n_left;
+};
+
 struct pl_emu_warp {
     uint8_t *bank[PL_EMU_BANK_COUNT]; /* of the group that runs */
     uint32_t mask;                    /* lanes of the instruction that runs: group and guard */
@@ -106,9 +115,12 @@ struct pl_emu_warp {
     uint32_t turn;     /* group that ran last */
     uint32_t n_parked; /* lanes that wait at joins */
     uint32_t
-        patience;     /* instructions that they wait at most before they go on alone (emu/warp.c) */
-    uint64_t n_unmet; /* instructions since lanes last met, while some are parked */
-    bool is_loose;    /* some went on alone: instructions for whole warps wait for the rest */
+        patience; /* instructions that they wait at most before they go on alone (emu/warp.c) */
+    uint64_t
+        n_unmet; /* instructions since lanes last met or a group was watched, while some are parked */
+    uint64_t n_parked_steps; /* instructions since lanes last met, while some are parked */
+    bool is_loose; /* some went on alone: instructions for whole warps wait for the rest */
+    struct pl_emu_watch watch;
     struct pl_emu_group groups[PL_EMU_LANES];
     struct pl_emu_join *free_joins, *all_joins;
     struct pl_emu_frame *free_frames, *all_frames;

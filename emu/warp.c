@@ -2,6 +2,7 @@
 
 #include "base/debug.h"
 #include "base/diag.h"
+#include "base/hash.h"
 #include "emu/async.h"
 #include "emu/barrier.h"
 #include "emu/faults.h"
@@ -85,9 +86,11 @@ static void reset_frame(struct pl_emu_frame *f, uint32_t local_base_bytes)
 
 /*
  * Lanes that wait where a split warp meets could wait for ever when the others spin on something only they can do (a lock
- * that one of them holds). After so many instructions of the warp they go on alone.
+ * that one of them holds). After so many instructions of the warp it is looked whether a group spins: whether it comes to
+ * the same place with the same registers again. Then the parked lanes go on alone, and after many more in any case.
  */
-enum { MOST_PATIENCE = 20000, LEAST_PATIENCE = 300 };
+enum { MOST_PATIENCE = 20000, LEAST_PATIENCE = 300, LONGEST_SPIN = 4096 };
+#define END_OF_PATIENCE ((uint64_t)1 << 23)
 
 bool pl_emu_warp_start(struct pl_emu_warp *w, const struct pl_emu_func *entry, uint32_t existing)
 {
@@ -102,8 +105,10 @@ bool pl_emu_warp_start(struct pl_emu_warp *w, const struct pl_emu_func *entry, u
     w->turn = 0;
     w->n_parked = 0;
     w->n_unmet = 0;
+    w->n_parked_steps = 0;
     w->patience = MOST_PATIENCE;
     w->is_loose = false;
+    w->watch.group = NULL;
     w->groups[0] = (struct pl_emu_group){
         .pc = entry->code, .mask = existing, .state = PL_EMU_GROUP_READY, .frame = w->entry};
     w->group = &w->groups[0];
@@ -172,6 +177,7 @@ static void resume(struct pl_emu_warp *w, struct pl_emu_group *g, struct pl_emu_
     struct pl_emu_frame *f = j->frame;
     w->n_parked -= (uint32_t)__builtin_popcount(j->waiting);
     w->n_unmet = 0;
+    w->n_parked_steps = 0;
     *g = (struct pl_emu_group){.pc = j->pc,
                                .mask = j->waiting,
                                .state = PL_EMU_GROUP_READY,
@@ -206,14 +212,19 @@ static void let_go(struct pl_emu_warp *w, struct pl_emu_join *j)
     j->waiting = 0;
 }
 
-static void lose_patience(struct pl_emu_warp *w)
+bool pl_emu_warp_let_go(struct pl_emu_warp *w)
 {
+    if (w->n_parked == 0)
+        return false;
     for (struct pl_emu_join *j = w->all_joins; j != NULL; j = j->next)
         if (j->members != 0 && j->waiting != 0)
             let_go(w, j);
     w->is_loose = true;
     w->n_unmet = 0;
+    w->watch.group = NULL;
+    w->n_parked_steps = 0;
     w->patience = w->patience / 8 < LEAST_PATIENCE ? LEAST_PATIENCE : w->patience / 8;
+    return true;
 }
 
 void pl_emu_group_arrive(struct pl_emu_warp *w)
@@ -434,7 +445,8 @@ static enum pl_emu_status run(struct pl_emu_warp *w, uint32_t n_max, struct tall
             g->pc = i;
             w->pc = i;
             w->mask = mask;
-            status = i->exec(w, i);
+            status = i->is_for_warp && w->is_loose && mask != w->live ? pl_emu_group_converge(w, i)
+                                                                      : i->exec(w, i);
             if (status == PL_EMU_NEXT) {
                 g->stage = 0;
                 i++;
@@ -495,8 +507,47 @@ static struct pl_emu_group *pick(struct pl_emu_warp *w)
     return NULL;
 }
 
+/* ---- parked lanes -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t registers_of(const struct pl_emu_group *g)
+{
+    return pl_hash64(g->frame->regs, g->frame->func->frame_bytes, 0);
+}
+
+static void start_watch(struct pl_emu_warp *w, const struct pl_emu_group *g)
+{
+    if (g->state != PL_EMU_GROUP_READY)
+        return;
+    w->watch = (struct pl_emu_watch){.group = g,
+                                     .pc = g->pc,
+                                     .frame = g->frame,
+                                     .state = registers_of(g),
+                                     .n_left = LONGEST_SPIN};
+}
+
+/* The watched group has executed one instruction. */
+static void look(struct pl_emu_warp *w)
+{
+    struct pl_emu_watch *v = &w->watch;
+    bool is_back = v->group->pc == v->pc && v->group->frame == v->frame;
+    if (is_back && registers_of(v->group) == v->state) {
+        pl_emu_warp_let_go(w);
+    } else if (is_back || v->group->state == PL_EMU_GROUP_FREE || --v->n_left == 0) {
+        v->group = NULL;
+        w->n_unmet -= w->n_unmet < w->patience ? w->n_unmet : w->patience;
+    }
+}
+
 /* While groups are split they take short turns, so that they meet again soon and spinning ones let the others on. */
 enum { SPLIT_SLICE = 48 };
+
+static uint32_t slice(const struct pl_emu_warp *w, const struct pl_emu_group *g, uint32_t n_left)
+{
+    if (w->n_groups == 1 && w->n_parked == 0)
+        return n_left;
+    uint32_t n = w->watch.group == g ? 1 : SPLIT_SLICE;
+    return n < n_left ? n : n_left;
+}
 
 enum pl_emu_turn pl_emu_warp_turn(struct pl_emu_warp *w, uint32_t n_max)
 {
@@ -507,19 +558,26 @@ enum pl_emu_turn pl_emu_warp_turn(struct pl_emu_warp *w, uint32_t n_max)
         if (g == NULL)
             break;
         w->group = g;
-        uint32_t n_left = n_max - (uint32_t)t.n_done;
-        s = run(w, w->n_groups > 1 && n_left > SPLIT_SLICE ? SPLIT_SLICE : n_left, &t);
-        if (s == PL_EMU_FAULT || s == PL_EMU_YIELD || (s == PL_EMU_BLOCKED && w->n_groups == 1))
+        uint64_t before = t.n_done;
+        s = run(w, slice(w, g, n_max - (uint32_t)t.n_done), &t);
+        if (s == PL_EMU_FAULT)
+            break;
+        w->n_unmet += w->n_parked != 0 ? t.n_done - before : 0;
+        if (w->watch.group == g)
+            look(w);
+        else if (w->n_unmet > w->patience && w->watch.group == NULL)
+            start_watch(w, g);
+        if (s == PL_EMU_YIELD || (s == PL_EMU_BLOCKED && w->n_groups == 1))
             break;
     }
     struct pl_emu_cluster *cl = w->cta->cluster;
     cl->n_steps += t.n_done;
     cl->n_instructions += t.n_done;
     cl->n_lane_ops += t.n_lanes;
-    w->n_unmet += w->n_parked != 0 ? t.n_done : 0;
-    if (w->n_unmet > w->patience && s != PL_EMU_FAULT)
-        lose_patience(w);
     if (s == PL_EMU_FAULT)
         return PL_EMU_TURN_FAULT;
+    w->n_parked_steps = w->n_parked != 0 ? w->n_parked_steps + t.n_done : 0;
+    if (w->n_parked_steps > END_OF_PATIENCE)
+        pl_emu_warp_let_go(w);
     return t.n_done != 0 ? PL_EMU_TURN_RAN : PL_EMU_TURN_IDLE;
 }

@@ -28,6 +28,9 @@ void pl_emu_warp_fini(struct pl_emu_warp *w);
 /* Let one group of the warp execute up to n_max instructions. */
 enum pl_emu_turn pl_emu_warp_turn(struct pl_emu_warp *w, uint32_t n_max);
 
+/* Lanes that wait where their warp meets go on without the rest. False: there are none. */
+bool pl_emu_warp_let_go(struct pl_emu_warp *w);
+
 /* ---- for control executors; each leaves w->group valid ----------------------------------------------------------- */
 
 /* Split off `lanes` of the current group to go on at `pc`; `meet` is where the two sides meet again (NULL: nowhere but the
