@@ -11,6 +11,12 @@
 
 enum { N_OPCODE_SLOTS = 512, N_TOKEN_SLOTS = 1024, MAX_TOKENS = 24, MAX_MNEMONIC = 400 };
 
+/* An opcode and its rows, which lie together. */
+struct pl_ptx_opcode {
+    const char *text; /* not terminated */
+    uint16_t n_bytes, first, n_rows;
+};
+
 struct pl_ptx_token {
     const char *text;
     uint16_t n_bytes;
@@ -34,6 +40,11 @@ static uint32_t hash_bytes(const char *s, size_t n_bytes)
 static bool is_same(struct span a, struct span b)
 {
     return a.n_bytes == b.n_bytes && memcmp(a.s, b.s, a.n_bytes) == 0;
+}
+
+static bool is_text(struct span a, const char *text)
+{
+    return strncmp(a.s, text, a.n_bytes) == 0 && text[a.n_bytes] == 0;
 }
 
 static struct span opcode_of(enum pl_ptx_form form)
@@ -69,16 +80,20 @@ bool pl_ptx_match_init(struct pl_ptx_parser *p)
     p->tokens = pl_arena_array(p->arena, PL_PTX_MOD_COUNT + PL_PTX_TYPE_COUNT, sizeof *p->tokens);
     if (p->opcode_slots == NULL || p->token_slots == NULL || p->tokens == NULL)
         return false;
-    struct span last = {"", 0};
+    struct pl_ptx_opcode *slot = NULL;
     for (uint32_t form = 1; form < PL_PTX_COUNT; form++) {
-        struct span op = opcode_of((enum pl_ptx_form)form);
-        if (is_same(op, last))
+        const char *mnemonic = pl_ptx_infos[form].mnemonic;
+        if (slot != NULL && memcmp(mnemonic, slot->text, slot->n_bytes) == 0 &&
+            (mnemonic[slot->n_bytes] == '.' || mnemonic[slot->n_bytes] == 0)) {
+            slot->n_rows++;
             continue;
+        }
+        struct span op = opcode_of((enum pl_ptx_form)form);
         uint32_t at = hash_bytes(op.s, op.n_bytes) & (N_OPCODE_SLOTS - 1);
-        while (p->opcode_slots[at] != 0)
+        while (p->opcode_slots[at].text != NULL)
             at = (at + 1) & (N_OPCODE_SLOTS - 1);
-        p->opcode_slots[at] = (uint16_t)form;
-        last = op;
+        slot = &p->opcode_slots[at];
+        *slot = (struct pl_ptx_opcode){op.s, (uint16_t)op.n_bytes, (uint16_t)form, 1};
     }
     for (uint32_t mod = 1; mod < PL_PTX_MOD_COUNT; mod++)
         add_token(p, mod, pl_ptx_mods[mod].text, (uint8_t)mod, 0);
@@ -87,13 +102,15 @@ bool pl_ptx_match_init(struct pl_ptx_parser *p)
     return true;
 }
 
-static enum pl_ptx_form find_opcode(const struct pl_ptx_parser *p, struct span op)
+static const struct pl_ptx_opcode *find_opcode(const struct pl_ptx_parser *p, struct span op)
 {
     uint32_t at = hash_bytes(op.s, op.n_bytes) & (N_OPCODE_SLOTS - 1);
-    for (; p->opcode_slots[at] != 0; at = (at + 1) & (N_OPCODE_SLOTS - 1))
-        if (is_same(opcode_of((enum pl_ptx_form)p->opcode_slots[at]), op))
-            return (enum pl_ptx_form)p->opcode_slots[at];
-    return PL_PTX_NONE;
+    for (; p->opcode_slots[at].text != NULL; at = (at + 1) & (N_OPCODE_SLOTS - 1)) {
+        const struct pl_ptx_opcode *o = &p->opcode_slots[at];
+        if (is_same((struct span){o->text, o->n_bytes}, op))
+            return o;
+    }
+    return NULL;
 }
 
 static const struct pl_ptx_token *find_token(const struct pl_ptx_parser *p, struct span s)
@@ -200,11 +217,11 @@ static const char *find_missing(struct match *m, const struct pl_ptx_row *row)
     return NULL;
 }
 
-static bool takes_row(struct match *m, enum pl_ptx_form form)
+static bool takes_row(struct match *m, enum pl_ptx_form form, size_t n_opcode)
 {
     const struct pl_ptx_row *row = &pl_ptx_rows[form];
     m->ins = (struct pl_ptx_ins){.form = (uint16_t)form};
-    m->fixed = pl_ptx_infos[form].mnemonic + opcode_of(form).n_bytes;
+    m->fixed = pl_ptx_infos[form].mnemonic + n_opcode;
     m->is_refused_whole = row->views[0] == PL_PTX_VIEW_ANYTHING;
     m->missing = NULL;
     for (m->n_seen = 0; m->n_seen < m->n_tokens; m->n_seen++) {
@@ -234,7 +251,7 @@ static bool takes_row(struct match *m, enum pl_ptx_form form)
 static enum pl_ptx_type type_named(struct span name)
 {
     for (uint32_t type = 1; type < PL_PTX_TYPE_COUNT; type++)
-        if (is_same((struct span){pl_ptx_types[type].text, strlen(pl_ptx_types[type].text)}, name))
+        if (is_text(name, pl_ptx_types[type].text))
             return (enum pl_ptx_type)type;
     return PL_PTX_TYPE_NONE;
 }
@@ -358,7 +375,7 @@ static bool is_category_present(const struct pl_ptx_ins *ins, struct span name)
 #undef MOD
     };
     for (int cat = 0; cat < PL_PTX_CAT_COUNT; cat++)
-        if (is_same((struct span){names[cat], strlen(names[cat])}, name))
+        if (is_text(name, names[cat]))
             return ins->mods[cat] != 0;
     PL_ASSERT(0 && "operand condition names no category");
     return false;
@@ -406,7 +423,7 @@ static bool has_wide_registers(enum pl_ptx_form form)
     static const char *const opcodes[] = {"ld", "ldu", "st", "cvt"};
     struct span op = opcode_of(form);
     for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++)
-        if (is_same((struct span){opcodes[i], strlen(opcodes[i])}, op))
+        if (is_text(op, opcodes[i]))
             return true;
     return false;
 }
@@ -508,48 +525,69 @@ static bool add_shape(struct pl_ptx_parser *p, struct match *m, struct span text
     return true;
 }
 
+/* Why no row took a text: the best of them. */
+struct refusal {
+    uint32_t n_seen;
+    const char *missing, *conflict;
+};
+
+static bool fail_match(struct pl_ptx_parser *p, const struct match *m, const struct refusal *why,
+                       const char *text, const char *at)
+{
+    if (why->conflict != NULL) {
+        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), text, why->conflict);
+    } else if (why->n_seen < m->n_tokens) {
+        struct span token = m->tokens[why->n_seen];
+        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), text,
+                          pl_ptx_excerpt(p, token.s, token.n_bytes));
+    } else {
+        pl_d_ptx_incomplete(&p->diags, pl_ptx_at(p, at), text,
+                            why->missing != NULL ? why->missing : "a modifier");
+    }
+    return false;
+}
+
 /* All rows of the opcode that take the text become shapes of *mn. */
+static bool match_rows(struct pl_ptx_parser *p, struct match *m, const struct pl_ptx_opcode *op,
+                       struct span text, struct pl_ptx_mnemonic *mn, struct refusal *why)
+{
+    mn->first_shape = p->shapes.n;
+    for (uint32_t form = op->first; form < (uint32_t)op->first + op->n_rows; form++) {
+        bool is_taken = takes_row(m, (enum pl_ptx_form)form, op->n_bytes);
+        if (m->is_refused_whole && mn->n_shapes != 0)
+            continue;
+        if (is_taken && (why->conflict = find_conflict(&m->ins)) == NULL) {
+            if (!add_shape(p, m, text, op->n_bytes))
+                return false;
+            mn->n_shapes++;
+        } else if (m->n_seen >= why->n_seen) {
+            if (m->n_seen > why->n_seen || why->missing == NULL)
+                why->missing = m->missing;
+            why->n_seen = m->n_seen;
+        }
+    }
+    return true;
+}
+
 static bool match_text(struct pl_ptx_parser *p, struct span text, const char *at,
                        struct pl_ptx_mnemonic *mn)
 {
-    struct match m = {.p = p};
-    struct span op = {text.s, 0};
-    while (op.n_bytes < text.n_bytes && text.s[op.n_bytes] != '.')
-        op.n_bytes++;
-    enum pl_ptx_form first = find_opcode(p, op);
-    const char *shown = pl_ptx_excerpt(p, text.s, text.n_bytes);
-    if (first == PL_PTX_NONE || !split_tokens(&m, text, op.n_bytes)) {
-        pl_d_ptx_opcode(&p->diags, pl_ptx_at(p, at), shown);
+    struct match m;
+    m.p = p;
+    m.n_tokens = 0;
+    struct span name = {text.s, 0};
+    while (name.n_bytes < text.n_bytes && text.s[name.n_bytes] != '.')
+        name.n_bytes++;
+    const struct pl_ptx_opcode *op = find_opcode(p, name);
+    if (op == NULL || !split_tokens(&m, text, name.n_bytes)) {
+        pl_d_ptx_opcode(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, text.s, text.n_bytes));
         return false;
     }
-    uint32_t n_best = 0;
-    const char *missing = NULL, *conflict = NULL;
-    mn->first_shape = p->shapes.n;
-    for (uint32_t form = first;
-         form < PL_PTX_COUNT && is_same(opcode_of((enum pl_ptx_form)form), op); form++) {
-        bool is_taken = takes_row(&m, (enum pl_ptx_form)form);
-        if (m.is_refused_whole && mn->n_shapes != 0)
-            continue;
-        if (is_taken && (conflict = find_conflict(&m.ins)) == NULL) {
-            if (!add_shape(p, &m, text, op.n_bytes))
-                return false;
-            mn->n_shapes++;
-        } else if (m.n_seen >= n_best) {
-            missing = m.n_seen > n_best || missing == NULL ? m.missing : missing;
-            n_best = m.n_seen;
-        }
-    }
-    if (mn->n_shapes != 0)
-        return true;
-    if (conflict != NULL)
-        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown, conflict);
-    else if (n_best < m.n_tokens)
-        pl_d_ptx_modifier(&p->diags, pl_ptx_at(p, at), shown,
-                          pl_ptx_excerpt(p, m.tokens[n_best].s, m.tokens[n_best].n_bytes));
-    else
-        pl_d_ptx_incomplete(&p->diags, pl_ptx_at(p, at), shown,
-                            missing != NULL ? missing : "a modifier");
-    return false;
+    struct refusal why = {0};
+    if (!match_rows(p, &m, op, text, mn, &why))
+        return false;
+    return mn->n_shapes != 0 ||
+           fail_match(p, &m, &why, pl_ptx_excerpt(p, text.s, text.n_bytes), at);
 }
 
 static bool grow_mnemonics(struct pl_ptx_parser *p)

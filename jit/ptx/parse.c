@@ -567,6 +567,18 @@ static void fill_error(const struct pl_ptx_parser *p, struct pl_ptx_error *error
     memcpy(error->text, p->diags.list.data[0].text, n);
 }
 
+/* Room for what a text of this length usually holds, so that the large arrays seldom move. */
+static void reserve(struct pl_ptx_module *m, struct pl_arena *arena, size_t n_bytes)
+{
+    if (n_bytes > 16 << 20)
+        return;
+    uint32_t n_ins = (uint32_t)(n_bytes / 36) + 16, n_operands = (uint32_t)(n_bytes / 14) + 16;
+    m->ins.data = pl_arena_array(arena, n_ins, sizeof *m->ins.data);
+    m->ins.cap = m->ins.data != NULL ? n_ins : 0;
+    m->pool.data = pl_arena_array(arena, n_operands, sizeof *m->pool.data);
+    m->pool.cap = m->pool.data != NULL ? n_operands : 0;
+}
+
 bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena,
                   struct pl_ptx_module *out, struct pl_ptx_error *error)
 {
@@ -591,6 +603,8 @@ bool pl_ptx_parse(const char *text, size_t n_bytes, struct pl_arena *arena,
     p->end = copy + n_bytes;
     p->line = 1;
     pl_diags_init(&p->diags, arena);
+    reserve(out, arena, n_bytes);
+    pl_vec_push(arena, &out->pool); /* element 0 is nobody's: the pool is never NULL */
     if (read_module(p) && !pl_arena_is_exhausted(arena))
         return true;
     fill_error(p, error);

@@ -146,8 +146,8 @@ struct pl_ptx_parser {
     struct pl_ptx_func *func; /* being read */
     uint32_t func_index;
 
-    uint16_t *opcode_slots; /* open addressing: first row of an opcode */
-    uint32_t *token_slots;  /* open addressing: index + 1 into tokens */
+    struct pl_ptx_opcode *opcode_slots; /* open addressing */
+    uint32_t *token_slots;              /* open addressing: index + 1 into tokens */
     struct pl_ptx_token *tokens;
     uint32_t n_token_slots;
     struct pl_ptx_mnemonic *mnemonics; /* open addressing over distinct texts */

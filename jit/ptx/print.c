@@ -26,6 +26,13 @@ static char *room(struct pl_buf *buf, size_t n)
     return buf->text + buf->n_bytes;
 }
 
+/* The buffer ends at s now. */
+static void commit(struct pl_buf *buf, char *s)
+{
+    *s = 0;
+    buf->n_bytes = (size_t)(s - buf->text);
+}
+
 static char *put_text(char *s, const char *text)
 {
     while (*text != 0)
@@ -111,9 +118,7 @@ void pl_ptx_print_mnemonic(struct pl_buf *buf, const struct pl_ptx_ins *ins)
     char *start = room(buf, LONGEST_MNEMONIC);
     if (start == NULL)
         return;
-    char *s = put_mnemonic(start, ins);
-    *s = 0;
-    buf->n_bytes += (size_t)(s - start);
+    commit(buf, put_mnemonic(start, ins));
 }
 
 struct pl_ptx_ins pl_ptx_ins_make(enum pl_ptx_form form, unsigned n_operands)
@@ -172,9 +177,7 @@ static void put_register(const struct pl_ptx_printer *pr, uint32_t reg)
     char *start = room(pr->buf, 16);
     if (start == NULL)
         return;
-    char *s = put_numbered(start, reg);
-    *s = 0;
-    pr->buf->n_bytes += (size_t)(s - start);
+    commit(pr->buf, put_numbered(start, reg));
 }
 
 static void put_var(const struct pl_ptx_printer *pr, uint32_t var)
@@ -205,20 +208,51 @@ static void put_address(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
         put_offset(pr->buf, op->offset);
 }
 
-static void put_constant(struct pl_buf *buf, const struct pl_ptx_operand *op)
+static char *put_constant(char *s, const struct pl_ptx_operand *op)
 {
-    char *start = room(buf, 24), *s = start;
-    if (start == NULL)
-        return;
-    if (op->is_float) {
-        *s++ = '0';
-        *s++ = op->sub == 4 ? 'f' : 'd';
-        s = put_hex(s, op->imm, op->sub * 2);
-    } else {
-        s = put_i64(s, (int64_t)op->imm);
+    if (!op->is_float)
+        return put_i64(s, (int64_t)op->imm);
+    *s++ = '0';
+    *s++ = op->sub == 4 ? 'f' : 'd';
+    return put_hex(s, op->imm, op->sub * 2);
+}
+
+/* ---- short operands: those of an emitter's instruction that need no name and no list ---- */
+
+enum { LONGEST_SHORT = 48 };
+
+static bool is_short(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)
+{
+    switch (op->kind) {
+    case PL_PTX_OP_IMM:
+    case PL_PTX_OP_SINK: return true;
+    case PL_PTX_OP_REG:
+    case PL_PTX_OP_LABEL: return pr->func == NULL;
+    case PL_PTX_OP_ADDR: return pr->func == NULL && op->var == 0;
     }
-    *s = 0;
-    buf->n_bytes += (size_t)(s - start);
+    return false;
+}
+
+static char *put_short(char *s, const struct pl_ptx_operand *op)
+{
+    if (op->is_negated)
+        *s++ = '!';
+    switch (op->kind) {
+    case PL_PTX_OP_REG: return put_numbered(s, op->reg);
+    case PL_PTX_OP_IMM: return put_constant(s, op);
+    case PL_PTX_OP_LABEL: return put_u64(put_text(s, "$L"), op->first);
+    case PL_PTX_OP_SINK: *s++ = '_'; return s;
+    }
+    *s++ = '['; /* an address */
+    if (op->reg != 0) {
+        s = put_numbered(s, op->reg);
+        if (op->offset != 0)
+            *s++ = '+'; /* the assembler wants it before a minus too: [%rd1+-4] */
+    }
+    if (op->reg == 0 || op->offset != 0)
+        s = put_i64(s, op->offset);
+    *s++ = ']';
+    return s;
 }
 
 static void put_special(struct pl_buf *buf, const struct pl_ptx_operand *op)
@@ -243,8 +277,7 @@ static void put_range(struct pl_buf *buf, const struct pl_ptx_operand *op)
         s = put_numbered(s, op->reg + i);
     }
     *s++ = '}';
-    *s = 0;
-    buf->n_bytes += (size_t)(s - start);
+    commit(buf, s);
 }
 
 uint32_t pl_ptx_proto_number(const struct pl_ptx_module *module, uint32_t proto)
@@ -295,7 +328,12 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
     switch ((enum pl_ptx_operand_kind)op->kind) {
     case PL_PTX_OP_REG: put_register(pr, op->reg); break;
     case PL_PTX_OP_SREG: put_special(buf, op); break;
-    case PL_PTX_OP_IMM: put_constant(buf, op); break;
+    case PL_PTX_OP_IMM: {
+        char *start = room(buf, LONGEST_SHORT);
+        if (start != NULL)
+            commit(buf, put_constant(start, op));
+        break;
+    }
     case PL_PTX_OP_VAR:
         put_var(pr, op->var);
         put_offset(buf, op->offset);
@@ -336,6 +374,7 @@ static void put_call(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *i
                      const struct pl_ptx_operand *pool)
 {
     const struct pl_ptx_operand *ops = &pool[ins->operands];
+    pl_buf_putc(pr->buf, ' ');
     if (ops[0].n != 0) {
         put_list(pr, &ops[0], pool, "()");
         pl_buf_putn(pr->buf, ", ", 2);
@@ -351,36 +390,59 @@ static void put_call(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *i
     }
 }
 
+/* A refused form: its modifiers as they were written. */
+static void put_refused_mnemonic(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                                 const struct pl_ptx_operand *text)
+{
+    const char *mnemonic = pl_ptx_infos[ins->form].mnemonic;
+    pl_buf_putn(pr->buf, mnemonic, strcspn(mnemonic, "."));
+    pl_buf_puts(pr->buf, pr->module->texts.data[text->first]);
+}
+
+static void put_guard(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins)
+{
+    pl_buf_puts(pr->buf, ins->guard_is_negated ? "@!" : "@");
+    put_register(pr, ins->guard);
+    pl_buf_putc(pr->buf, ' ');
+}
+
+/* From ops[first] on. Short operands go straight into the buffer. */
+static void put_operands(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                         const struct pl_ptx_operand *pool, uint32_t first)
+{
+    struct pl_buf *buf = pr->buf;
+    const struct pl_ptx_operand *ops = ins->n_operands != 0 ? &pool[ins->operands] : NULL;
+    for (uint32_t i = first; i < ins->n_operands; i++) {
+        char *s = room(buf, LONGEST_SHORT);
+        if (s == NULL)
+            return;
+        if (i != first)
+            *s++ = ',';
+        *s++ = ' ';
+        if (is_short(pr, &ops[i])) {
+            commit(buf, put_short(s, &ops[i]));
+        } else {
+            commit(buf, s);
+            put_operand(pr, &ops[i], pool);
+        }
+    }
+}
+
 void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
                       const struct pl_ptx_operand *pool)
 {
     struct pl_buf *buf = pr->buf;
-    const struct pl_ptx_operand *ops = &pool[ins->operands];
-    if (ins->guard != 0) {
-        pl_buf_putn(buf, ins->guard_is_negated ? "@!" : "@", ins->guard_is_negated ? 2 : 1);
-        put_register(pr, ins->guard);
-        pl_buf_putc(buf, ' ');
-    }
-    uint32_t i = 0;
-    if (ins->n_operands != 0 &&
-        ops[0].kind == PL_PTX_OP_TEXT) { /* a refused form: its modifiers as they were written */
-        const char *mnemonic = pl_ptx_infos[ins->form].mnemonic;
-        pl_buf_putn(buf, mnemonic, strcspn(mnemonic, "."));
-        put_operand(pr, &ops[i++], pool);
-    } else {
+    if (ins->guard != 0)
+        put_guard(pr, ins);
+    bool is_refused = ins->n_operands != 0 && pool[ins->operands].kind == PL_PTX_OP_TEXT;
+    if (is_refused)
+        put_refused_mnemonic(pr, ins, &pool[ins->operands]);
+    else
         pl_ptx_print_mnemonic(buf, ins);
-    }
-    if (ins->form == PL_PTX_call) {
-        pl_buf_putc(buf, ' ');
+    if (ins->form == PL_PTX_call)
         put_call(pr, ins, pool);
-    } else {
-        for (uint32_t first = i; i < ins->n_operands; i++) {
-            pl_buf_putn(buf, ", ", i == first ? 0 : 2);
-            if (i == first)
-                pl_buf_putc(buf, ' ');
-            put_operand(pr, &ops[i], pool);
-        }
-    }
+    else
+        put_operands(pr, ins, pool, is_refused);
     pl_buf_putn(buf, ";\n", 2);
 }
 

@@ -251,7 +251,7 @@ struct pl_ptx_module {
     PL_VEC(struct pl_ptx_var) vars;
     PL_VEC(struct pl_ptx_func) funcs;
     PL_VEC(struct pl_ptx_ins) ins;
-    PL_VEC(struct pl_ptx_operand) pool;
+    PL_VEC(struct pl_ptx_operand) pool; /* element 0 is unused, so that data is never NULL */
     PL_VEC(struct pl_ptx_proto) protos;
     PL_VEC(const char *) texts;
 };
