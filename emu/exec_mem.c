@@ -6,6 +6,7 @@
 #include "emu/address.h"
 #include "emu/async.h"
 #include "emu/faults.h"
+#include "emu/program.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -379,6 +380,31 @@ static void store_span(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
     }
 }
 
+/*
+ * Each lane's own local memory at one common address, which is how compilers address local variables and parameters of
+ * calls. False: take the lane-by-lane path.
+ */
+static bool move_local(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                       const struct pl_emu_access *a, uint64_t address, bool is_write)
+{
+    bool is_generic =
+        a->space == PL_EMU_SPACE_GENERIC && pl_emu_window_of(address) == PL_EMU_IN_LOCAL;
+    uint32_t stride = w->cta->cluster->local_stride_bytes, at = (uint32_t)address;
+    if ((a->space != PL_EMU_SPACE_LOCAL && !is_generic) || w->local == NULL ||
+        (at & (a->n_bytes - 1)) != 0 || at < PL_EMU_LOCAL_BASE || at >= stride ||
+        a->n_bytes > stride - at)
+        return false;
+    for (uint32_t k = 0; k < a->n_elems; k++) {
+        uint8_t *memory = w->local + at + (size_t)k * a->elem_bytes;
+        uint8_t *lanes = element(w, ins, &ins->args[is_write ? 1 : 0], k);
+        PL_EMU_FOR_LANES (i, w->mask) {
+            uint8_t *m = memory + (size_t)i * stride, *r = lanes + (size_t)i * a->elem_bytes;
+            memcpy(is_write ? m : r, is_write ? r : m, a->elem_bytes);
+        }
+    }
+    return true;
+}
+
 /* ---- elements of one lane ------------------------------------------------------------------------------------------------------------ */
 
 static uint64_t load_elem(const uint8_t *p, const struct pl_emu_access *a)
@@ -503,6 +529,8 @@ enum pl_emu_status pl_emu_exec_ld(struct pl_emu_warp *w, const struct pl_emu_ins
         pl_emu_extent_of(w, at, a->n_bytes, &e);
         if (e.is_same && a->space != PL_EMU_SPACE_LOCAL && a->space != PL_EMU_SPACE_GENERIC)
             return load_uniform(w, ins, a, at[0]) ? PL_EMU_NEXT : PL_EMU_FAULT;
+        if (e.is_same && move_local(w, ins, a, at[0], false))
+            return PL_EMU_NEXT;
         if (find_span(w, a, at, &e, false, &s)) {
             if (s.is_run)
                 load_run(w, ins, a, s.host);
@@ -534,6 +562,8 @@ enum pl_emu_status pl_emu_exec_st(struct pl_emu_warp *w, const struct pl_emu_ins
         atomic_thread_fence(memory_order_release);
     if (a->is_plain && !a->is_strong) {
         pl_emu_extent_of(w, at, a->n_bytes, &e);
+        if (e.is_same && move_local(w, ins, a, at[0], true))
+            return PL_EMU_NEXT;
         if (find_span(w, a, at, &e, true, &s)) {
             if (s.is_run)
                 store_run(w, ins, a, s.host);
