@@ -16,10 +16,17 @@ enum { NO_DIM = -1 };
 static const int64_t MAX_EXTENT = (int64_t)1 << 40;
 static const int64_t MAX_BYTES = (int64_t)1 << 47;
 
+/* Bytes that a tensor may touch: [first, end), empty when it has no elements. */
+struct span {
+    uint64_t first, end;
+};
+
 struct args {
     const struct pl_args_request *q;
     struct pl_diags *ds; /* NULL: only the answer */
     bool is_ok;
+    struct span
+        spans[PL_MAX_ARGS]; /* of the tensors, once they are checked; {0} for anything else */
 };
 
 /* Notes a violation; true when the caller is to describe it. */
@@ -86,33 +93,40 @@ static void check_scalar(struct args *a, size_t i)
     }
 }
 
-/* Extents, and the bytes between the lowest and the highest element. */
-static bool check_extents(struct args *a, size_t i, const pl_tensor *t, int64_t *n_elems)
+/* Extents and strides; notes the span. False when they cannot be. */
+static bool check_extents(struct args *a, size_t i, const pl_tensor *t)
 {
-    const char *name = a->q->kernel->params[i].name;
-    int64_t bits = pl_dtype_bits(t->dtype), span = 0;
-    *n_elems = 1;
+    const int64_t bits = pl_dtype_bits(t->dtype), most = MAX_BYTES * 8 / bits;
+    int64_t low = 0, high = 0;
+    bool is_empty = false;
     for (int d = 0; d < t->rank; d++) {
-        int64_t n = t->shape[d], s = t->strides[d] < 0 ? -t->strides[d] : t->strides[d];
-        bool is_ok = n >= 0 && n <= MAX_EXTENT && s <= MAX_BYTES && (n < 2 || s <= MAX_BYTES / n);
-        span += is_ok && n > 1 ? (n - 1) * s : 0;
-        if (!is_ok || span > MAX_BYTES * 8 / bits) {
+        int64_t n = t->shape[d], reach;
+        bool is_ok = n >= 0 && n <= MAX_EXTENT &&
+                     !__builtin_mul_overflow(n > 1 ? n - 1 : 0, t->strides[d], &reach);
+        is_empty = is_empty || n == 0;
+        if (is_ok && reach >= 0 && reach <= most)
+            high += reach;
+        else if (is_ok && reach < 0 && reach >= -most)
+            low += reach;
+        else
+            is_ok = false;
+        if (!is_ok || high - low > most) {
             if (broken(a))
-                pl_d_arg_extent(a->ds, at_values(a, i, d, n, MAX_EXTENT), name, d, (long long)n);
+                pl_d_arg_extent(a->ds, at_values(a, i, d, n, MAX_EXTENT),
+                                a->q->kernel->params[i].name, d, (long long)n);
             return false;
         }
-        if (n == 0 || *n_elems <= MAX_BYTES / n)
-            *n_elems *= n; /* else it is large, which is all that is asked */
     }
+    if (!is_empty)
+        a->spans[i] = (struct span){t->address + (uint64_t)(low * bits / 8),
+                                    t->address + (uint64_t)(((high + 1) * bits + 7) / 8)};
     return true;
 }
 
-static void check_address(struct args *a, size_t i, const pl_tensor *t, int64_t n_elems)
+static void check_address(struct args *a, size_t i, const pl_tensor *t)
 {
     const char *name = a->q->kernel->params[i].name;
     int32_t bits = pl_dtype_bits(t->dtype), bytes = bits < 8 ? 1 : bits / 8;
-    if (n_elems == 0)
-        return;
     if (t->address == 0) {
         if (broken(a))
             pl_d_arg_null(a->ds, at(a, i, NO_DIM), name);
@@ -143,7 +157,6 @@ static void check_tensor(struct args *a, size_t i)
 {
     const pl_param_decl *p = &a->q->kernel->params[i];
     const pl_tensor *t = &a->q->args[i].u.tensor;
-    int64_t n_elems;
     if (t->dtype <= PL_DTYPE_NONE || t->dtype >= PL_DTYPE_COUNT) {
         if (broken(a))
             pl_d_arg_bad_dtype(a->ds, at(a, i, NO_DIM), p->name, (int)t->dtype);
@@ -158,29 +171,18 @@ static void check_tensor(struct args *a, size_t i)
     if ((p->dtypes >> t->dtype & 1) == 0 && broken(a))
         pl_d_arg_dtype(a->ds, at(a, i, NO_DIM), p->name, pl_dtype_name(t->dtype),
                        dtype_names(a, p->dtypes));
-    if (!check_extents(a, i, t, &n_elems))
+    if (!check_extents(a, i, t))
         return;
-    check_address(a, i, t, n_elems);
-    for (int d = 0; is_written(p) && n_elems != 0 && d < t->rank; d++)
-        if (t->shape[d] > 1 && t->strides[d] == 0 && broken(a))
-            pl_d_arg_output_overlaps_itself(a->ds, at_values(a, i, d, 0, 1), p->name, d, 0LL);
+    if (a->spans[i].end != 0) {
+        check_address(a, i, t);
+        for (int d = 0; is_written(p) && d < t->rank; d++)
+            if (t->shape[d] > 1 && t->strides[d] == 0 && broken(a))
+                pl_d_arg_output_overlaps_itself(a->ds, at_values(a, i, d, 0, 1), p->name, d, 0LL);
+    }
     check_facts(a, i, t);
 }
 
 /* ---- one argument against another ---- */
-
-/* Byte range [first, end) that a tensor may touch. */
-static void range_of(const pl_tensor *t, uint64_t *first, uint64_t *end)
-{
-    int64_t low = 0, high = 0, bits = pl_dtype_bits(t->dtype);
-    for (int d = 0; d < t->rank; d++) {
-        int64_t reach = t->shape[d] > 1 ? (t->shape[d] - 1) * t->strides[d] : 0;
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
-    }
-    *first = t->address + (uint64_t)(low * bits / 8);
-    *end = t->address + (uint64_t)(((high + 1) * bits + 7) / 8);
-}
 
 static int64_t abs64(int64_t v) { return v < 0 ? -v : v; }
 
@@ -227,14 +229,9 @@ static bool is_same_tensor(const pl_tensor *x, const pl_tensor *y)
     return true;
 }
 
-/* Certain overlap only: interleaved tensors of different strides are let pass. */
+/* Certain overlap only, of tensors whose spans meet: interleaved tensors of different strides are let pass. */
 static bool overlap(const pl_tensor *x, const pl_tensor *y)
 {
-    uint64_t x_first, x_end, y_first, y_end;
-    range_of(x, &x_first, &x_end);
-    range_of(y, &y_first, &y_end);
-    if (x_first >= y_end || y_first >= x_end)
-        return false;
     if (pl_fact_among(x, PL_FACT_DENSE) != 0 && pl_fact_among(y, PL_FACT_DENSE) != 0)
         return true;
     int64_t bits = pl_dtype_bits(x->dtype), apart = (int64_t)(y->address - x->address) * 8;
@@ -242,23 +239,19 @@ static bool overlap(const pl_tensor *x, const pl_tensor *y)
            shares_element(x, y, apart / bits, (1u << x->rank) - 1);
 }
 
-static bool is_nonempty_tensor(const pl_arg *arg)
-{
-    return arg->kind == PL_ARG_TENSOR && pl_tensor_n_elems(&arg->u.tensor) != 0;
-}
-
 static void check_aliases(struct args *a)
 {
     const pl_kernel *k = a->q->kernel;
     for (size_t i = 0; i < k->n_params; i++) {
-        if (!is_written(&k->params[i]) || !is_nonempty_tensor(&a->q->args[i]))
-            continue;
-        for (size_t j = 0; j < k->n_params; j++) {
-            const pl_tensor *x = &a->q->args[i].u.tensor, *y = &a->q->args[j].u.tensor;
-            bool is_pair_seen = j == i || (j < i && is_written(&k->params[j]));
-            if (is_pair_seen || !is_nonempty_tensor(&a->q->args[j]) || !overlap(x, y))
+        const struct span x = a->spans[i];
+        for (size_t j = 0; x.end != 0 && is_written(&k->params[i]) && j < k->n_params; j++) {
+            const struct span y = a->spans[j];
+            if (j == i || x.first >= y.end || y.first >= x.end)
                 continue;
-            if (k->may_alias && !is_written(&k->params[j]) && is_same_tensor(x, y))
+            const pl_tensor *t = &a->q->args[i].u.tensor, *u = &a->q->args[j].u.tensor;
+            bool is_other_written = is_written(&k->params[j]);
+            if ((is_other_written && j < i) || !overlap(t, u) ||
+                (k->may_alias && !is_other_written && is_same_tensor(t, u)))
                 continue;
             if (broken(a))
                 pl_d_arg_alias(a->ds, at(a, i, NO_DIM), k->params[i].name, k->params[j].name);
@@ -297,9 +290,12 @@ static void check_expected(struct args *a)
 
 bool pl_check_args(const struct pl_args_request *q, struct pl_diags *ds)
 {
-    struct args a = {.q = q, .ds = ds, .is_ok = true};
     const pl_kernel *k = q->kernel;
-    if (q->n_args != k->n_params) {
+    struct args a;
+    a.q = q;
+    a.ds = ds;
+    a.is_ok = true;
+    if (q->n_args != k->n_params || k->n_params > PL_MAX_ARGS) {
         if (broken(&a))
             pl_d_arg_count(ds,
                            (struct pl_where){.file = q->file,
@@ -313,6 +309,7 @@ bool pl_check_args(const struct pl_args_request *q, struct pl_diags *ds)
     for (size_t i = 0; i < k->n_params; i++) {
         const pl_param_decl *p = &k->params[i];
         pl_arg_kind kind = q->args[i].kind;
+        a.spans[i] = (struct span){0, 0};
         if (kind == PL_ARG_NONE) {
             if (!p->is_optional && broken(&a))
                 pl_d_arg_missing(ds, at(&a, i, NO_DIM), p->name);
