@@ -189,6 +189,56 @@ START_TEST(one_text_is_one_module)
 }
 END_TEST
 
+/* What a thread remembers of its last launches is used only for what is equal in every value. */
+START_TEST(equal_launches_are_remembered)
+{
+    static const int order[] = {0, 0, 1, 0, 2, 2, 3, 0, 4, 4, 0, 1, 1, 5, 0, 5};
+    int32_t option = 0;
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    o.params = &option;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        set_args(3, 128, PL_F32);
+        option = 0;
+        o.pdl = false;
+        switch (order[i]) {
+        case 1: args[1].u.tensor.address += 1024; break;
+        case 2: set_args(4, 128, PL_F32); break;
+        case 3: args[0].u.tensor.strides[0] += 4; break;
+        case 4: option = 1; break; /* same pointer, other value */
+        case 5: set_args(3, 128, PL_F16); break;
+        default: break;
+        }
+        ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+        uint64_t addresses[2];
+        memcpy(addresses, nd->block, sizeof addresses);
+        ck_assert_uint_eq(addresses[0], args[0].u.tensor.address);
+        ck_assert_uint_eq(addresses[1], args[1].u.tensor.address);
+        ck_assert_uint_eq(nd->config.grid[1], (unsigned)args[0].u.tensor.shape[0]);
+    }
+    ck_assert_uint_eq(stats().builds, 3); /* f32, its other option, f16 */
+    ck_assert_uint_eq(stats().launches, 16);
+    ck_assert_uint_eq(stats().hit_memory, 13);
+    args[0].u.tensor.rank = 1; /* equal up to what is wrong */
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
+}
+END_TEST
+
+START_TEST(remembered_launches_and_prepared_ones)
+{
+    pl_prepared *p;
+    for (int i = 0; i < 3; i++) { /* at the same address again, for other arguments */
+        ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+        for (int n = 0; n < 3; n++) {
+            ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_OK);
+            ck_assert_int_eq(pl_launch_prepared(p, NULL, args, 2, &err), PL_OK);
+        }
+        pl_prepared_destroy(p);
+        set_args(3 + i, 104, PL_F16);
+    }
+    ck_assert_uint_eq(stats().launches, 18);
+}
+END_TEST
+
 START_TEST(stage_times)
 {
     pl_stage_ns ns;
@@ -958,7 +1008,7 @@ static Suite *make_suite(void)
     } groups[] = {
         {"counts",
          {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
-          stage_times}},
+          equal_launches_are_remembered, remembered_launches_and_prepared_ones, stage_times}},
         {"errors",
          {broken_arguments, broken_kernels, broken_bodies, recursion,
           faults_name_the_last_launches}},

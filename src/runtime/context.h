@@ -45,6 +45,7 @@ struct pl_context {
     atomic_int n_slots;
 
     struct pl_threads threads;
+    _Atomic uint64_t n_prepared; /* serial numbers */
     struct pl_cache cache;
     struct pl_modules modules;
     struct pl_store store, read_only_store;

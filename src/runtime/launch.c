@@ -21,21 +21,26 @@ static struct pl_variant *use_variant(struct pl_entry *e, struct pl_thread *thre
     return NULL;
 }
 
-static struct pl_variant *find_built(const struct pl_ask *ask, struct pl_thread *thread,
-                                     struct pl_context *ctx)
+static void note_entry(struct pl_run *run, struct pl_entry *e)
+{
+    if (run->memo != NULL)
+        run->memo->entry = e;
+}
+
+static struct pl_variant *find_built(const struct pl_ask *ask, struct pl_run *run)
 {
     struct pl_key key;
     pl_ask_key(ask, &key);
-    struct pl_entry *e = pl_cache_find(&ctx->cache, &key, pl_key_hash(&key));
-    return e != NULL ? use_variant(e, thread) : NULL;
+    struct pl_entry *e = pl_cache_find(&run->call->ctx->cache, &key, pl_key_hash(&key));
+    note_entry(run, e);
+    return e != NULL ? use_variant(e, run->thread) : NULL;
 }
 
 /*
  * Under PL_COMPILE_NEVER: another built variant that serves this request. Configurations nearest to the best one first, and
  * for each the largest set of facts that holds. On success ask->config and facts are those of the variant.
  */
-static struct pl_variant *find_nearest(struct pl_ask *ask, struct pl_thread *thread,
-                                       struct pl_context *ctx)
+static struct pl_variant *find_nearest(struct pl_ask *ask, struct pl_run *run)
 {
     const pl_fact_set held = ask->request.facts;
     int32_t n = ask->request.kernel->n_configs, best = pl_ask_config_index(ask);
@@ -47,8 +52,7 @@ static struct pl_variant *find_nearest(struct pl_ask *ask, struct pl_thread *thr
             /* All subsets of the facts that hold, largest number first. */
             for (pl_fact_set facts = held;; facts = (facts - 1) & held) {
                 ask->request.facts = facts;
-                struct pl_variant *v =
-                    pl_ask_configure(ask, i) ? find_built(ask, thread, ctx) : NULL;
+                struct pl_variant *v = pl_ask_configure(ask, i) ? find_built(ask, run) : NULL;
                 if (v != NULL) {
                     ask->is_nearest = true;
                     return v;
@@ -109,8 +113,10 @@ static pl_status build_or_wait(struct pl_variant **out, struct pl_ask *ask, stru
         if (st != PL_OK)
             return st;
         *out = use_variant(e, run->thread);
-        if (*out != NULL)
+        if (*out != NULL) {
+            note_entry(run, e);
             return PL_OK; /* else it was evicted again already */
+        }
     }
 }
 
@@ -150,7 +156,7 @@ static pl_status miss(struct pl_variant **out, struct pl_ask *ask, struct pl_run
     struct pl_call *call = run->call;
     pl_thread_count(run->thread, PL_STAT_miss, 1);
     if (ask->options.policy == PL_COMPILE_NEVER) {
-        *out = find_nearest(ask, run->thread, call->ctx);
+        *out = find_nearest(ask, run);
         return *out != NULL
                    ? PL_OK
                    : pl_e_not_cached(call, PL_E_NOT_CACHED, (struct pl_where){0}, call->kernel);
@@ -163,7 +169,7 @@ static pl_status miss(struct pl_variant **out, struct pl_ask *ask, struct pl_run
 
 pl_status pl_variant_get(struct pl_variant **out, struct pl_ask *ask, struct pl_run *run)
 {
-    *out = find_built(ask, run->thread, run->call->ctx);
+    *out = find_built(ask, run);
     if (*out != NULL) {
         pl_thread_count(run->thread, PL_STAT_hit_memory, 1);
     } else {
@@ -183,7 +189,7 @@ pl_status pl_variant_get(struct pl_variant **out, struct pl_ask *ask, struct pl_
 
 /* ---- pl_launch ---- */
 
-static pl_status launch_timed(const struct pl_variant *v, const struct pl_ask *ask,
+static pl_status launch_timed(struct pl_variant *v, const struct pl_ask *ask,
                               const pl_launch_dims *dims, struct pl_run *run)
 {
     pl_stage_ns *stages = ask->options.stages;
@@ -212,6 +218,7 @@ static pl_status launch_here(struct pl_ask *ask, pl_launch_dims *dims, struct pl
 static pl_status launch_asked(struct pl_ask *ask, struct pl_run *run)
 {
     pl_launch_dims dims = pl_ask_dims(ask, ask->config);
+    run->memo->variant = NULL;
     if (pl_dims_are_empty(&dims))
         return PL_OK; /* an output of size 0: nothing to do, nothing to build */
     pl_status st = pl_place_find(&run->place, run->call->ctx, run->stream, run->call);
@@ -222,23 +229,65 @@ static pl_status launch_asked(struct pl_ask *ask, struct pl_run *run)
     return st;
 }
 
+/* The launch is equal to one before: only the place is new. */
+static pl_status launch_again(struct pl_memo *m, bool is_pdl, struct pl_run *run, bool *is_done)
+{
+    struct pl_context *ctx = run->call->ctx;
+    pl_status st = pl_place_find(&run->place, ctx, run->stream, run->call);
+    if (st != PL_OK)
+        return st;
+    struct pl_variant *v = use_variant(m->entry, run->thread);
+    *is_done = v == m->variant && pl_variant_is_loaded_in(v, run->place.slot);
+    if (*is_done) {
+        if (run->place.is_capturing)
+            atomic_store(&v->is_pinned, true); /* a graph will hold its code */
+        pl_thread_count(run->thread, PL_STAT_hit_memory, 1);
+        st = pl_launch_packed(v, &m->packed, is_pdl, run);
+    }
+    atomic_store_explicit(&run->thread->in_use, NULL, memory_order_release);
+    pl_place_leave(&run->place, ctx);
+    return st;
+}
+
+static pl_status launch_new(const pl_kernel *kernel, const struct pl_memo_key *key,
+                            struct pl_run *run)
+{
+    struct pl_context *ctx = run->call->ctx;
+    struct pl_ask ask;
+    ask.ptx_cap = ctx->ptx_cap;
+    run->memo->owner = 0;
+    pl_status st =
+        pl_ask_make(&ask, kernel, key->args, key->n_args, key->options, &ctx->device, run->call);
+    if (st == PL_OK)
+        st = launch_asked(&ask, run);
+    if (st == PL_OK && run->memo->variant != NULL && !ask.is_nearest)
+        pl_memo_fill(run->memo, key, kernel->options_bytes);
+    if (st == PL_E_INVALID)
+        pl_thread_count(run->thread, PL_STAT_rejected, 1);
+    return st;
+}
+
 pl_status pl_launch(pl_context *ctx, const pl_kernel *kernel, pl_stream stream, const pl_arg *args,
                     size_t n_args, const pl_launch_options *options, pl_error *err)
 {
     struct pl_call call = pl_call_make("pl_launch", ctx, err);
     struct pl_run run = {.call = &call, .stream = stream};
-    struct pl_ask ask;
+    const struct pl_memo_key key = {
+        .owner = (uint64_t)(uintptr_t)kernel, .args = args, .n_args = n_args, .options = options};
     pl_status st = pl_context_check(ctx, &call);
     if (st != PL_OK)
         return st;
+    if (kernel == NULL)
+        return pl_e_kernel_struct(&call, PL_E_INVALID, (struct pl_where){0}, "it is NULL");
     run.thread = pl_thread_get(&ctx->threads);
     if (run.thread == NULL)
         return pl_e_out_of_memory(&call, PL_E_NOMEM, (struct pl_where){0}, "the thread's block");
-    ask.ptx_cap = ctx->ptx_cap;
-    st = pl_ask_make(&ask, kernel, args, n_args, options, &ctx->device, &call);
-    if (st == PL_OK)
-        st = launch_asked(&ask, &run);
-    if (st == PL_E_INVALID)
-        pl_thread_count(run.thread, PL_STAT_rejected, 1);
-    return st;
+    run.memo = pl_memo_line_of(run.thread->memos, &key);
+    if (pl_memo_matches(run.memo, &key)) {
+        bool is_done = false;
+        st = launch_again(run.memo, options != NULL && options->pdl, &run, &is_done);
+        if (is_done || st != PL_OK)
+            return st;
+    }
+    return launch_new(kernel, &key, &run);
 }

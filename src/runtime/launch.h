@@ -13,14 +13,7 @@ struct pl_run {
     struct pl_thread *thread;
     struct pl_place place;
     pl_stream stream;
-};
-
-enum { PL_PARAM_BLOCK_BYTES = 4096 };
-
-/* The parameter block and the grid of one launch. */
-struct pl_packed {
-    uint32_t grid[3];
-    _Alignas(128) unsigned char block[PL_PARAM_BLOCK_BYTES];
+    struct pl_memo *memo; /* where this launch is packed, and remembered */
 };
 
 /*
@@ -35,13 +28,17 @@ PL_MUST_CHECK pl_status pl_pack_params(struct pl_packed *out, const struct pl_va
                                        const struct pl_ask *ask, const pl_launch_dims *dims,
                                        struct pl_run *run);
 
-/* Pack and launch in the place's context. */
-PL_MUST_CHECK pl_status pl_launch_variant(const struct pl_variant *v, const struct pl_ask *ask,
+/* Hand a packed launch to the driver, in the place's context. */
+PL_MUST_CHECK pl_status pl_launch_packed(const struct pl_variant *v, struct pl_packed *packed,
+                                         bool is_pdl, struct pl_run *run);
+
+/* Pack and launch; the run's memo holds it afterwards, or is empty. */
+PL_MUST_CHECK pl_status pl_launch_variant(struct pl_variant *v, const struct pl_ask *ask,
                                           const pl_launch_dims *dims, struct pl_run *run);
 
 /*
  * Find or build the variant of a request, and mark it as in use by this thread (thread->in_use) until that is cleared. A miss
- * loads in the run's place.
+ * loads in the run's place. The run's memo (if any) gets the entry.
  *
  * Errors   those of a build; PL6122 … PL6125
  */

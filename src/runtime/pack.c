@@ -176,26 +176,22 @@ static unsigned make_attributes(pl_cu_launch_attr attrs[2], const struct pl_vari
     return n;
 }
 
-pl_status pl_launch_variant(const struct pl_variant *v, const struct pl_ask *ask,
-                            const pl_launch_dims *dims, struct pl_run *run)
+pl_status pl_launch_packed(const struct pl_variant *v, struct pl_packed *packed, bool is_pdl,
+                           struct pl_run *run)
 {
-    struct pl_packed packed;
     pl_cu_launch_attr attrs[2];
-    pl_status st = pl_pack_params(&packed, v, ask, dims, run);
-    if (st != PL_OK)
-        return st;
     pl_cu_launch_config config = {
-        .grid = {packed.grid[0], packed.grid[1], packed.grid[2]},
+        .grid = {packed->grid[0], packed->grid[1], packed->grid[2]},
         .block = {v->launch.n_threads, 1, 1},
         .dynamic_smem_bytes = v->launch.smem_bytes,
         .stream = run->stream,
         .attrs = attrs,
-        .n_attrs = make_attributes(attrs, v, ask->options.pdl),
+        .n_attrs = make_attributes(attrs, v, is_pdl),
     };
-    remember(run->thread, v, packed.grid);
     size_t n_bytes = v->launch.params_bytes;
-    void *extra[5] = {PL_CU_PARAM_BUFFER, packed.block, PL_CU_PARAM_BUFFER_BYTES, &n_bytes,
+    void *extra[5] = {PL_CU_PARAM_BUFFER, packed->block, PL_CU_PARAM_BUFFER_BYTES, &n_bytes,
                       PL_CU_PARAM_END};
+    remember(run->thread, v, packed->grid);
     /* A kernel handle serves as a function: the driver takes the context from the stream. */
     pl_cu_result r = run->call->ctx->driver.cu.LaunchKernelEx(
         &config, (pl_cu_function)(void *)v->handle, NULL, extra);
@@ -203,4 +199,14 @@ pl_status pl_launch_variant(const struct pl_variant *v, const struct pl_ask *ask
         return pl_context_fail(run->call, "cuLaunchKernelEx", r);
     pl_thread_count(run->thread, PL_STAT_launches, 1);
     return PL_OK;
+}
+
+pl_status pl_launch_variant(struct pl_variant *v, const struct pl_ask *ask,
+                            const pl_launch_dims *dims, struct pl_run *run)
+{
+    struct pl_memo *m = run->memo;
+    m->owner = 0;
+    m->variant = v;
+    pl_status st = pl_pack_params(&m->packed, v, ask, dims, run);
+    return st == PL_OK ? pl_launch_packed(v, &m->packed, ask->options.pdl, run) : st;
 }

@@ -6,6 +6,7 @@
 
 struct pl_prepared {
     pl_context *ctx;
+    uint64_t serial; /* odd: tells it from kernels, and from an earlier one at its address */
     struct pl_variant *variant;
     pl_launch_options options; /* params: the copy below */
     int32_t config;    /* index among the listed ones, PL_CONFIG_BEST when it is none of them */
@@ -22,6 +23,7 @@ static pl_prepared *make_prepared(pl_context *ctx, const struct pl_ask *ask, str
     if (p == NULL)
         return NULL;
     p->ctx = ctx;
+    p->serial = atomic_fetch_add(&ctx->n_prepared, 2) + 1;
     p->variant = v;
     p->options = ask->options;
     p->options.report = NULL;
@@ -201,26 +203,58 @@ static pl_status begin_run(struct pl_run *run, pl_context *ctx, struct pl_call *
     return pl_place_find(&run->place, ctx, run->stream, call);
 }
 
+static pl_status launch_new(const pl_prepared *p, const struct pl_memo_key *key, struct pl_run *run)
+{
+    struct pl_ask ask;
+    pl_status st = ask_prepared(&ask, p, key->args, key->n_args, run->call);
+    if (st != PL_OK)
+        return st;
+    pl_launch_dims dims = pl_ask_dims(&ask, p->variant->config);
+    if (pl_dims_are_empty(&dims))
+        return PL_OK;
+    st = pl_place_find(&run->place, p->ctx, run->stream, run->call);
+    if (st != PL_OK)
+        return st;
+    st = launch_here(p, &ask, &dims, run);
+    pl_place_leave(&run->place, p->ctx);
+    if (st == PL_OK)
+        pl_memo_fill(run->memo, key, 0);
+    return st;
+}
+
+/* Equal to a launch before: only the place is new. */
+static pl_status launch_again(const pl_prepared *p, struct pl_run *run, bool *is_done)
+{
+    pl_status st = pl_place_find(&run->place, p->ctx, run->stream, run->call);
+    if (st != PL_OK)
+        return st;
+    *is_done = pl_variant_is_loaded_in(p->variant, run->place.slot);
+    if (*is_done)
+        st = pl_launch_packed(p->variant, &run->memo->packed, p->options.pdl, run);
+    pl_place_leave(&run->place, p->ctx);
+    return st;
+}
+
 pl_status pl_launch_prepared(const pl_prepared *p, pl_stream stream, const pl_arg *args,
                              size_t n_args, pl_error *err)
 {
     struct pl_call call = pl_call_make("pl_launch_prepared", p->ctx, err);
-    struct pl_ask ask;
+    struct pl_run run = {.call = &call, .stream = stream};
+    const struct pl_memo_key key = {.owner = p->serial, .args = args, .n_args = n_args};
     pl_status st = pl_context_check(p->ctx, &call);
-    if (st == PL_OK)
-        st = ask_prepared(&ask, p, args, n_args, &call);
     if (st != PL_OK)
         return st;
-    pl_launch_dims dims = pl_ask_dims(&ask, p->variant->config);
-    struct pl_run run = {.stream = stream};
-    if (pl_dims_are_empty(&dims))
-        return PL_OK;
-    st = begin_run(&run, p->ctx, &call);
-    if (st != PL_OK)
-        return st;
-    st = launch_here(p, &ask, &dims, &run);
-    pl_place_leave(&run.place, p->ctx);
-    return st;
+    run.thread = pl_thread_get(&p->ctx->threads);
+    if (run.thread == NULL)
+        return pl_e_out_of_memory(&call, PL_E_NOMEM, nowhere, "the thread's block");
+    run.memo = pl_memo_line_of(run.thread->memos, &key);
+    if (pl_memo_matches(run.memo, &key)) {
+        bool is_done = false;
+        st = launch_again(p, &run, &is_done);
+        if (is_done || st != PL_OK)
+            return st;
+    }
+    return launch_new(p, &key, &run);
 }
 
 /* ---- graphs ---- */

@@ -26,7 +26,7 @@ void pl_threads_fini(struct pl_threads *ts)
     struct pl_thread *next;
     for (struct pl_thread *t = atomic_load(&ts->all); t != NULL; t = next) {
         next = t->next;
-        ts->hooks->free(t, ts->hooks->user);
+        ts->hooks->free(t->start, ts->hooks->user);
     }
 }
 
@@ -40,14 +40,25 @@ static struct pl_thread *take_ended(struct pl_threads *ts)
     return NULL;
 }
 
+static struct pl_thread *make_block(const struct pl_alloc_hooks *hooks)
+{
+    const size_t align = _Alignof(struct pl_thread);
+    char *start = hooks->alloc(sizeof(struct pl_thread) + align, hooks->user);
+    if (start == NULL)
+        return NULL;
+    struct pl_thread *t = (void *)(start + (align - (uintptr_t)start % align));
+    memset(t, 0, sizeof *t);
+    t->start = start;
+    return t;
+}
+
 static struct pl_thread *make_first(struct pl_threads *ts)
 {
     struct pl_thread *t = take_ended(ts);
     if (t == NULL) {
-        t = ts->hooks->alloc(sizeof *t, ts->hooks->user);
+        t = make_block(ts->hooks);
         if (t == NULL)
             return NULL;
-        memset(t, 0, sizeof *t);
         atomic_init(&t->is_taken, true);
         t->next = atomic_load(&ts->all);
         while (!atomic_compare_exchange_weak(&ts->all, &t->next, t))

@@ -7,6 +7,7 @@
  */
 #include <plaunch/launch.h>
 
+#include "src/runtime/memo.h"
 #include "src/runtime/tensormap.h"
 
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct pl_recent {
 
 struct pl_thread {
     char pad_front[PL_CACHE_LINE]; /* no line of it is shared with a neighbour */
+    void *start;                   /* what the allocator gave: hooks align less than a memo wants */
     struct pl_thread *next;        /* all threads of the context; only ever grows */
     atomic_bool is_taken;
     _Atomic(const struct pl_variant *) in_use; /* the evictor leaves it alone; NULL between calls */
@@ -38,6 +40,7 @@ struct pl_thread {
     _Atomic uint32_t n_recent; /* launches so far; the last PL_RECENT_COUNT are kept */
     struct pl_recent recent[PL_RECENT_COUNT];
     struct pl_tmap_cache maps;
+    struct pl_memo memos[PL_MEMO_LINES];
     char pad_back[PL_CACHE_LINE];
 };
 
