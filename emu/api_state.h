@@ -121,7 +121,7 @@ struct pl_process {
     struct pl_capture *captures;
     struct pl_stream *ready_head, *ready_tail;
     uint32_t n_workers, n_idle;
-    char fault_text[1200];
+    char fault_text[1400];
     uint64_t n_loads, n_unloads, n_pushes, n_pops, n_allocations, n_allocated_bytes, n_submitted,
         n_completed, n_copies, n_host_functions, n_faults;
 };

@@ -10,6 +10,7 @@
 #include "emu/api_module.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -69,6 +70,17 @@ static CUresult fault(const char *text, CUresult code)
     return code;
 }
 
+/* The report of a fault with its place; a deadlock's text names its waiters itself. */
+static void place_fault(const struct pl_emu_fault *f, char *out, size_t out_bytes)
+{
+    int n = f->code != 0 ? snprintf(out, out_bytes, "PL%04d ", f->code) : 0;
+    if (f->line != 0)
+        n += snprintf(out + n, out_bytes - (size_t)n,
+                      "line %u of %s, CTA (%u, %u, %u), warp %u, lane %u: ", f->line, f->entry,
+                      f->cta[0], f->cta[1], f->cta[2], f->warp, f->lane);
+    snprintf(out + n, out_bytes - (size_t)n, "%s", f->text);
+}
+
 static CUresult run_kernel(struct pl_context *ctx, const struct pl_kernel_work *k)
 {
     struct pl_emu_launch launch = {
@@ -82,7 +94,9 @@ static CUresult run_kernel(struct pl_context *ctx, const struct pl_kernel_work *
     struct pl_emu_fault f = {0};
     if (pl_emu_launch(ctx->device->emu, &launch, &f))
         return CUDA_SUCCESS;
-    return fault(f.text, f.result != 0 ? (CUresult)f.result : CUDA_ERROR_LAUNCH_FAILED);
+    char text[sizeof f.text + 200];
+    place_fault(&f, text, sizeof text);
+    return fault(text, f.result != 0 ? (CUresult)f.result : CUDA_ERROR_LAUNCH_FAILED);
 }
 
 /* A row, or NULL when the memory has been freed since the copy was checked. */
