@@ -236,6 +236,7 @@ static void put_operand(struct pl_buf *b, const struct pl_ptx_spec *spec)
     case PL_PTX_WANT_ANYSRC:
     case PL_PTX_WANT_REG: put_register(b, spec->type); break;
     case PL_PTX_WANT_DPRED: pl_buf_putc(b, 'q'); break;
+    case PL_PTX_WANT_PRED_REG:
     case PL_PTX_WANT_SPRED: pl_buf_puts(b, random_below(2) ? "p" : "!p"); break;
     case PL_PTX_WANT_INT: pl_buf_puts(b, "1"); break;
     case PL_PTX_WANT_REG_ADDR:

@@ -316,6 +316,7 @@ static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct 
     case 'x': spec->want = PL_PTX_WANT_ANYSRC; break;
     case 'q': spec->want = PL_PTX_WANT_DPRED; return true;
     case 'p': spec->want = PL_PTX_WANT_SPRED; return true;
+    case 'P': spec->want = PL_PTX_WANT_PRED_REG; return true;
     case 'i': spec->want = PL_PTX_WANT_INT; return true;
     case 'm': spec->want = PL_PTX_WANT_ADDR; return true;
     case 'o': spec->want = PL_PTX_WANT_REG_ADDR; break;

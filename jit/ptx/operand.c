@@ -364,7 +364,7 @@ static enum fit predicate_fit(const struct pl_ptx_parser *p, const struct pl_ptx
                               bool is_dest)
 {
     if (op->kind == PL_PTX_OP_IMM)
-        return is_dest || op->is_float ? WRONG_KIND : FITS;
+        return is_dest || op->is_float || op->imm > 1 ? WRONG_KIND : FITS;
     if (op->kind == PL_PTX_OP_SREG)
         return !is_dest && pl_ptx_sregs[op->sreg].type == PL_PTX_TYPE_PRED ? FITS : WRONG_KIND;
     if (op->kind != PL_PTX_OP_REG || (is_dest && op->is_negated))
@@ -452,6 +452,8 @@ static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
             return spec->has_sink ? FITS : WRONG_KIND;
         return predicate_fit(p, op, true);
     case PL_PTX_WANT_SPRED: return predicate_fit(p, op, false);
+    case PL_PTX_WANT_PRED_REG:
+        return op->kind == PL_PTX_OP_REG ? predicate_fit(p, op, false) : WRONG_KIND;
     case PL_PTX_WANT_INT: return op->kind == PL_PTX_OP_IMM && !op->is_float ? FITS : WRONG_KIND;
     case PL_PTX_WANT_ADDR: return address_fit(p, op);
     case PL_PTX_WANT_REG_ADDR:
@@ -533,8 +535,8 @@ static bool fits_shape(struct reader *r, const struct pl_ptx_shape *shape, struc
 }
 
 /* For the assertion that rows do not overlap: no shape but the chosen one fits. */
-static bool is_only_fit(struct reader *r, const struct pl_ptx_shape *shapes, uint32_t n,
-                        const struct pl_ptx_shape *chosen)
+__attribute__((unused)) static bool is_only_fit(struct reader *r, const struct pl_ptx_shape *shapes,
+                                                uint32_t n, const struct pl_ptx_shape *chosen)
 {
     struct reader other = *r;
     struct misfit misfit;
@@ -553,6 +555,7 @@ static const char *describe(struct pl_ptx_parser *p, const struct pl_ptx_spec *s
         [PL_PTX_WANT_ANYSRC] = "a register, constant or address",
         [PL_PTX_WANT_DPRED] = "a predicate register",
         [PL_PTX_WANT_SPRED] = "a predicate",
+        [PL_PTX_WANT_PRED_REG] = "a predicate register",
         [PL_PTX_WANT_INT] = "an integer constant",
         [PL_PTX_WANT_ADDR] = "an address in brackets",
         [PL_PTX_WANT_REG_ADDR] = "a register, or an address in brackets",
@@ -609,7 +612,8 @@ static bool fail_misfit(struct reader *r, const struct pl_ptx_mnemonic *mn,
     if (misfit->fit == WRONG_TYPE && misfit->operand < r->n) {
         const char *wanted =
             misfit->spec.type != 0 ? pl_ptx_types[misfit->spec.type].text : "an address";
-        if (misfit->spec.want == PL_PTX_WANT_DPRED || misfit->spec.want == PL_PTX_WANT_SPRED)
+        if (misfit->spec.want == PL_PTX_WANT_DPRED || misfit->spec.want == PL_PTX_WANT_SPRED ||
+            misfit->spec.want == PL_PTX_WANT_PRED_REG)
             wanted = "pred";
         pl_d_ptx_operand_type(&p->diags, pl_ptx_at(p, at), text, number,
                               type_of(p, &r->ops[misfit->operand]), wanted);

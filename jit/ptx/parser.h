@@ -76,6 +76,7 @@ enum pl_ptx_want {
     PL_PTX_WANT_ANYSRC, /* source of mov and cvta: also an address */
     PL_PTX_WANT_DPRED,
     PL_PTX_WANT_SPRED,
+    PL_PTX_WANT_PRED_REG, /* source, no constant */
     PL_PTX_WANT_INT,
     PL_PTX_WANT_ADDR,
     PL_PTX_WANT_REG_ADDR, /* either */
