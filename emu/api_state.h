@@ -120,7 +120,7 @@ struct pl_process {
     uint64_t next_id; /* of contexts, streams, captures, buffers */
     struct pl_capture *captures;
     struct pl_stream *ready_head, *ready_tail;
-    uint32_t n_workers, n_idle;
+    uint32_t n_workers, n_idle, n_ready;
     char fault_text[1400];
     uint64_t n_loads, n_unloads, n_pushes, n_pops, n_allocations, n_allocated_bytes, n_submitted,
         n_completed, n_copies, n_host_functions, n_faults;

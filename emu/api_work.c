@@ -292,7 +292,8 @@ static void *work_for_ever(void *arg);
 static void start_worker(void)
 {
     struct pl_process *p = &pl_process;
-    if (p->n_idle != 0 || p->n_workers == MAX_WORKERS)
+    /* A worker that was woken is still idle until it has the lock: count the streams that want one. */
+    if (p->n_ready <= p->n_idle || p->n_workers == MAX_WORKERS)
         return;
     sigset_t all, old;
     sigfillset(&all);
@@ -313,6 +314,7 @@ static void make_ready(struct pl_stream *s)
     if (s->is_ready || !can_run(s))
         return;
     s->is_ready = true;
+    p->n_ready++;
     s->next_ready = NULL;
     if (p->ready_head == NULL)
         p->ready_head = s;
@@ -338,6 +340,7 @@ static void remove_ready(struct pl_stream *s)
         break;
     }
     s->is_ready = false;
+    p->n_ready--;
 }
 
 static void free_stream(struct pl_stream *s)

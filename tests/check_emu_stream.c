@@ -229,6 +229,28 @@ START_TEST(work_is_asynchronous)
 }
 END_TEST
 
+/* Kernels that wait for each other, as many as streams: each needs a worker of its own. */
+START_TEST(streams_run_side_by_side)
+{
+    enum { N = 12 };
+    struct fixture f = begin();
+    _Atomic uint32_t *flags[N + 1];
+    CUstream s[N];
+    for (int i = 0; i <= N; i++)
+        flags[i] = new_flag();
+    for (int i = 0; i < N; i++)
+        s[i] = new_stream(CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < N; i++) { /* stream i waits for stream i + 1 */
+        ok(launch_spin(f.spin, s[i], flags[i + 1]));
+        ok(launch_store(f.store, s[i], (CUdeviceptr)(uintptr_t)flags[i], 1));
+    }
+    *flags[N] = 1;
+    for (int i = 0; i < N; i++)
+        ok(cu.cuStreamSynchronize(s[i]));
+    ck_assert_uint_eq(*flags[0], 1);
+}
+END_TEST
+
 START_TEST(legacy_stream_orders_blocking_ones)
 {
     struct fixture f = begin();
@@ -1034,6 +1056,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_set_timeout(t, 20);
     tcase_add_test(t, work_is_asynchronous);
+    tcase_add_test(t, streams_run_side_by_side);
     tcase_add_test(t, legacy_stream_orders_blocking_ones);
     tcase_add_test(t, events_order_streams);
     tcase_add_test(t, streams_describe_themselves);
