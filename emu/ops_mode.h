@@ -49,6 +49,26 @@ enum pl_emu_testp {
 /* min_max: m.extra is the number of operands. */
 enum pl_emu_min_max { PL_EMU_MIN, PL_EMU_MAX };
 
+enum pl_emu_video {
+    PL_EMU_VADD,
+    PL_EMU_VSUB,
+    PL_EMU_VABSDIFF,
+    PL_EMU_VMIN,
+    PL_EMU_VMAX,
+    PL_EMU_VSHL,
+    PL_EMU_VSHR,
+    PL_EMU_VAVRG,
+    PL_EMU_VSET,
+    PL_EMU_VMAD,
+};
+
+enum pl_emu_video_second {
+    PL_EMU_VSECOND_NONE,
+    PL_EMU_VSECOND_ADD,
+    PL_EMU_VSECOND_MIN,
+    PL_EMU_VSECOND_MAX
+};
+
 enum pl_emu_carry { PL_EMU_CARRY_ADD, PL_EMU_CARRY_SUB, PL_EMU_CARRY_MAD };
 
 struct pl_emu_mode {

@@ -12,6 +12,7 @@
 #include "emu/ops_tile.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum { MAX_CHOICES = 6 };
 
@@ -344,6 +345,35 @@ static enum pl_emu_kernel choose_min_max(struct pick *p)
     set_formats(p, type, type, is_packed_pair(type));
     p->mode.extra = (uint8_t)n_src;
     return PL_EMU_K_min_max;
+}
+
+/* ---- video ---- */
+
+/* Types are those of d, a, b; vset has no first one and is unsigned. The opcode's last digit is the number of parts. */
+static enum pl_emu_kernel choose_video(struct pick *p)
+{
+    static const uint8_t seconds[PL_PTX_MOD_COUNT] = {[PL_PTX_MOD_ATOM_ADD] = PL_EMU_VSECOND_ADD,
+                                                      [PL_PTX_MOD_ATOM_MIN] = PL_EMU_VSECOND_MIN,
+                                                      [PL_PTX_MOD_ATOM_MAX] = PL_EMU_VSECOND_MAX};
+    const char *mnemonic = pl_ptx_infos[p->ins->form].mnemonic;
+    unsigned first = p->mode.op == PL_EMU_VSET ? 0 : 1;
+    char last = mnemonic[strcspn(mnemonic, ".") - 1];
+    p->mode.n = last == '2' ? 2 : last == '4' ? 4 : 1;
+    p->mode.extra = seconds[p->ins->mods[PL_PTX_CAT_ATOM]];
+    p->mode.from = (uint8_t)((type_info(p, first)->class == PL_PTX_CLASS_SINT ? 1 : 0) |
+                             (type_info(p, first + 1)->class == PL_PTX_CLASS_SINT ? 2 : 0));
+    if (p->mode.op == PL_EMU_VSET) {
+        p->mode.to = accept_of(p->ins->mods[PL_PTX_CAT_CMP]);
+        p->mode.flags &= (uint16_t)~PL_EMU_M_SIGNED;
+    }
+    if (p->mode.op == PL_EMU_VMAD) {
+        uint8_t scale = p->ins->mods[PL_PTX_CAT_VSCALE];
+        unsigned shift = scale == PL_PTX_MOD_VSCALE_SHR7    ? 7
+                         : scale == PL_PTX_MOD_VSCALE_SHR15 ? 15
+                                                            : 0;
+        p->mode.to = (uint8_t)(shift | (has_mod(p, PL_PTX_CAT_PO) ? 0x80 : 0));
+    }
+    return kernel(p, 0);
 }
 
 /* ---- conversions ---- */
