@@ -1,0 +1,867 @@
+/*
+ * Results of lowered bodies, end to end on the emulated driver: each group of operations in small kernels of its own, over chips,
+ * element types, ways to copy, swizzles, sizes with tails, strides and asynchronous policies.
+ */
+#include "base/debug.h"
+#include "base/num.h"
+#include "tests/plan_run.h"
+#include "tests/random.h"
+
+static struct random_source rnd;
+
+enum { N_CHIPS = 4 };
+static const int chips[N_CHIPS] = {80, 90, 100, 120};
+static const pl_fact_set all_facts = PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE;
+
+/* ---- host arrays ---- */
+
+static enum pl_num_fmt format_of(pl_dtype t)
+{
+    return t == PL_F64    ? PL_NUM_F64
+           : t == PL_F16  ? PL_NUM_F16
+           : t == PL_BF16 ? PL_NUM_BF16
+           : t == PL_E4M3 ? PL_NUM_E4M3
+           : t == PL_E5M2 ? PL_NUM_E5M2
+           : t == PL_E8M0 ? PL_NUM_UE8M0
+           : t == PL_TF32 ? PL_NUM_TF32
+                          : PL_NUM_F32;
+}
+
+static bool is_float(pl_dtype t)
+{
+    return pl_dtype_kind_of(t) == PL_KIND_FLOAT || pl_dtype_kind_of(t) == PL_KIND_SCALE;
+}
+
+static double get_elem(const void *data, pl_dtype t, int64_t i)
+{
+    const int bytes = pl_dtype_bits(t) / 8;
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)data + i * bytes, (size_t)bytes);
+    if (is_float(t))
+        return pl_num_to_double(format_of(t), bits);
+    if (pl_dtype_kind_of(t) == PL_KIND_INT)
+        return (double)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+    return (double)bits;
+}
+
+static void set_elem(void *data, pl_dtype t, int64_t i, double v)
+{
+    const int bytes = pl_dtype_bits(t) / 8;
+    uint64_t bits = is_float(t) ? pl_num_of_double(format_of(t), v) : (uint64_t)(int64_t)v;
+    memcpy((char *)data + i * bytes, &bits, (size_t)bytes);
+}
+
+static int64_t place_of(const pl_tensor *t, int64_t linear)
+{
+    int64_t at = 0;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        at += linear % t->shape[i] * t->strides[i];
+        linear /= t->shape[i];
+    }
+    return at;
+}
+
+/* Small integers: exact in every type, and in every sum here. */
+static void *fill_random(const pl_tensor *t)
+{
+    char *host = calloc(1, tensor_span(t) + 1);
+    for (int64_t i = 0; i < pl_tensor_n_elems(t); i++)
+        set_elem(host, t->dtype, place_of(t, i),
+                 (double)random_below(&rnd, 8) + (t->dtype == PL_E8M0 ? 1 : 0));
+    ck_assert_int_eq(emu.HtoD(t->address, host, tensor_span(t)), 0);
+    return host;
+}
+
+static void *fetch(const pl_tensor *t)
+{
+    void *host = calloc(1, tensor_span(t) + 1);
+    ck_assert_int_eq(emu.DtoH(host, t->address, tensor_span(t)), 0);
+    return host;
+}
+
+static void fill_bytes(const pl_tensor *t, int byte)
+{
+    void *host = malloc(tensor_span(t) + 1);
+    memset(host, byte, tensor_span(t));
+    ck_assert_int_eq(emu.HtoD(t->address, host, tensor_span(t)), 0);
+    free(host);
+}
+
+static void free_tensor(const pl_tensor *t) { emu.MemFree(t->address & ~(devptr)15); }
+
+static int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* A kernel of n tensors, inputs first. */
+#define TENSORS(name_, n_in_, n_out_)                                                              \
+    static const pl_param_decl name_##_params[] = {                                                \
+        {.name = "a",                                                                              \
+         .role = n_in_ > 0 ? PL_ROLE_IN : PL_ROLE_OUT,                                             \
+         .min_rank = 1,                                                                            \
+         .max_rank = 5,                                                                            \
+         .dtypes = PL_DT_ANY},                                                                     \
+        {.name = "b",                                                                              \
+         .role = n_in_ > 1 ? PL_ROLE_IN : PL_ROLE_OUT,                                             \
+         .min_rank = 1,                                                                            \
+         .max_rank = 5,                                                                            \
+         .dtypes = PL_DT_ANY},                                                                     \
+        {.name = "c", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 5, .dtypes = PL_DT_ANY},     \
+    };                                                                                             \
+    static const pl_kernel name_ = {.struct_size = sizeof(pl_kernel),                              \
+                                    .name = #name_,                                                \
+                                    .params = name_##_params,                                      \
+                                    .n_params = n_in_ + n_out_,                                    \
+                                    .params_bytes = 64,                                            \
+                                    .n_configs = 1,                                                \
+                                    .body = name_##_body}
+
+/* Rows of the whole width without a swizzle, else panels as wide as its span. */
+static pl_transforms swizzled(pl_dtype t, int32_t span_bytes)
+{
+    return pl_transforms_make(0, span_bytes > 0 ? span_bytes * 8 / pl_dtype_bits(t) : 0,
+                              span_bytes);
+}
+
+/* ---- copies ---- */
+
+struct copy_params {
+    int64_t tile[4];
+    int32_t rank, how_in, how_out, swizzle_bytes;
+};
+
+static void copy_tile_body(pl_builder *b, const void *params)
+{
+    const struct copy_params *p = params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_shape s = {.rank = p->rank};
+    pl_offs at = {.rank = p->rank};
+    pl_val left = pl_program_id(b, 0);
+    for (int i = p->rank - 1; i >= 0; i--) {
+        s.d[i] = p->tile[i];
+        pl_val n = pl_cast(b, pl_cdiv(b, pl_dim(b, x, i), p->tile[i]), PL_I32);
+        at.o[i] = i == 0 ? left : pl_rem(b, left, n);
+        left = pl_div(b, left, n);
+    }
+    pl_ref tile = pl_smem(b, pl_dtype_of(b, x), s, swizzled(pl_dtype_of(b, x), p->swizzle_bytes));
+    pl_bar full = pl_barrier(b, 1);
+    const pl_copy_opt in = {.how = (pl_how)p->how_in}, out = {.how = (pl_how)p->how_out};
+    pl_copy_gmem_to_smem_ex(b, pl_tile(b, x, at, s), tile, full, &in);
+    pl_barrier_wait(b, full);
+    pl_store(b, tile, pl_load(b, tile)); /* through registers: the arrangement must agree */
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem_ex(b, tile, pl_tile(b, y, at, s), &out);
+    pl_wait_smem_to_gmem(b, 0);
+}
+TENSORS(copy_tile, 1, 1);
+
+static void check_copy(const struct copy_params *p, int arch, pl_dtype t, pl_shape s, int64_t pitch,
+                       int64_t offset)
+{
+    pl_tensor x = tensor_new(t, s, pitch, offset), y = tensor_new(t, s, pitch, offset);
+    void *want = fill_random(&x);
+    fill_bytes(&y, 0x5a);
+    struct ask a = {.kernel = &copy_tile,
+                    .params = p,
+                    .arch = arch,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    for (int i = 0; i < s.rank; i++)
+        a.grid[0] *= (uint32_t)cdiv(s.d[i], p->tile[i]);
+    run_ok(&a);
+    char *got = fetch(&y);
+    const size_t es = (size_t)pl_dtype_bits(t) / 8;
+    for (int64_t i = 0; i < pl_tensor_n_elems(&x); i++) {
+        const size_t at = (size_t)place_of(&x, i) * es;
+        ck_assert_msg(memcmp(got + at, (char *)want + at, es) == 0,
+                      "sm_%d %s how %d %d swizzle %d: element %lld differs", arch, pl_dtype_name(t),
+                      p->how_in, p->how_out, p->swizzle_bytes, (long long)i);
+    }
+    /* Between the rows nothing was written. */
+    for (int64_t r = 0; s.rank == 2 && pitch > 0 && r + 1 < s.d[0]; r++)
+        for (int64_t c = s.d[1]; c < x.strides[0]; c++)
+            for (size_t k = 0; k < es; k++)
+                ck_assert_int_eq((unsigned char)got[(size_t)(r * x.strides[0] + c) * es + k], 0x5a);
+    free(want);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+
+START_TEST(copies_are_exact_in_every_way)
+{
+    static const int swizzles[] = {0, 32, 64, 128, PL_SWIZZLE_CHOOSE};
+    static const pl_dtype types[] = {PL_BF16, PL_F32, PL_I8, PL_F64};
+    static const char *const policies[] = {"eager", "late", "random:7"};
+    const int arch = chips[_i % N_CHIPS];
+    for (int n = 0; n < 12; n++) {
+        const pl_dtype t = types[random_below(&rnd, 4)];
+        const int es = pl_dtype_bits(t) / 8;
+        struct copy_params p = {.rank = 2, .tile = {16, 256 / es}};
+        p.how_in = (int32_t)random_below(&rnd, 2) * PL_HOW_ELEMENTS;
+        p.how_out = (int32_t)random_below(&rnd, 2) * PL_HOW_ELEMENTS;
+        p.swizzle_bytes = swizzles[random_below(&rnd, 5)];
+        const int64_t rows = 1 + (int64_t)random_below(&rnd, 40),
+                      cols = (1 + (int64_t)random_below(&rnd, 40)) * 16 / es;
+        driver_use(arch, policies[random_below(&rnd, 3)]);
+        check_copy(&p, arch, t, PL_SHAPE(rows, cols), (int64_t)random_below(&rnd, 2) * 16 / es, 0);
+    }
+}
+END_TEST
+
+START_TEST(copies_of_odd_sizes_and_unaligned_bases_are_exact)
+{
+    const int arch = chips[_i % N_CHIPS];
+    driver_use(arch, "late");
+    for (int n = 0; n < 8; n++) {
+        static const pl_dtype types[] = {PL_BF16, PL_F32, PL_I8};
+        const pl_dtype t = types[random_below(&rnd, 3)];
+        const int es = pl_dtype_bits(t) / 8;
+        struct copy_params p = {.rank = 2, .tile = {8, 64}, .swizzle_bytes = PL_SWIZZLE_CHOOSE};
+        check_copy(
+            &p, arch, t,
+            PL_SHAPE(1 + (int64_t)random_below(&rnd, 20), 1 + (int64_t)random_below(&rnd, 140)),
+            (int64_t)random_below(&rnd, 5), es * (int64_t)random_below(&rnd, 4));
+    }
+}
+END_TEST
+
+START_TEST(copies_of_every_rank_are_exact)
+{
+    const int arch = chips[_i % N_CHIPS];
+    driver_use(arch, "random:3");
+    const struct copy_params rank1 = {.rank = 1, .tile = {256}},
+                             rank3 = {.rank = 3, .tile = {2, 8, 64}, .swizzle_bytes = 64},
+                             rank4 = {.rank = 4, .tile = {1, 2, 4, 32}};
+    check_copy(&rank1, arch, PL_F32, PL_SHAPE(1000), 0, 0);
+    check_copy(&rank1, arch, PL_BF16, PL_SHAPE(1024), 0, 0);
+    check_copy(&rank3, arch, PL_BF16, PL_SHAPE(3, 20, 72), 0, 0);
+    check_copy(&rank4, arch, PL_F32, PL_SHAPE(2, 3, 5, 36), 0, 0);
+}
+END_TEST
+
+/* ---- pipes and pipelines: sums over steps ---- */
+
+struct pipe_params {
+    int32_t stages, is_pipeline, lag, n_consumers;
+};
+
+enum { PIPE_TILE = 512 };
+
+static void stage_copies(pl_builder *b, pl_val step, pl_val slot, pl_bar full, void *user)
+{
+    const pl_ref *r = user;
+    pl_copy_gmem_to_smem(b, pl_tile(b, r[0], PL_OFF(b, step), PL_SHAPE(PIPE_TILE)),
+                         pl_at(b, r[1], slot), full);
+}
+
+/* y[i] = sum over steps of x[step * tile + i] */
+static void sum_steps_body(pl_builder *b, const void *params)
+{
+    const struct pipe_params *p = params;
+    const int n_wg = p->is_pipeline ? 1 : 1 + p->n_consumers;
+    pl_block_warpgroups(b, n_wg);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_val n = pl_cdiv(b, pl_dim(b, x, 0), PIPE_TILE);
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, PIPE_TILE), PL_SWIZZLE_NONE);
+    if (p->is_pipeline) {
+        pl_ref both[2] = {x, buf};
+        const pl_pipeline_desc d = {.stages = p->stages,
+                                    .n_copies = 1,
+                                    .lag = p->lag,
+                                    .copies = stage_copies,
+                                    .user = both};
+        pl_ref sum = pl_regs(b, PL_F32, PL_SHAPE(PIPE_TILE), pl_layout_auto(), 0.0f);
+        PL_PIPELINE(b, step, slot, n, &d)
+        {
+            (void)step;
+            pl_store(b, sum, pl_add(b, pl_load(b, sum), pl_load(b, pl_at(b, buf, slot))));
+        }
+        pl_store(b, y, pl_load(b, sum));
+        return;
+    }
+    const pl_pipe_desc d = {.stages = p->stages,
+                            .producer = PL_BY_COPIES,
+                            .consumer = PL_BY_THREADS,
+                            .n_consumers = p->n_consumers};
+    pl_pipe pipe = pl_pipe_make(b, &d);
+    PL_WARP(b, 0, 1)
+    {
+        PL_FOR(b, i, 0, n)
+        {
+            PL_PRODUCE(b, pipe, slot)
+            {
+                pl_copy_gmem_to_smem(b, pl_tile(b, x, PL_OFF(b, i), PL_SHAPE(PIPE_TILE)),
+                                     pl_at(b, buf, slot), pl_full_now(b));
+            }
+        }
+    }
+    for (int c = 0; c < p->n_consumers; c++) {
+        PL_WARPGROUP(b, 1 + c)
+        {
+            pl_ref sum = pl_regs(b, PL_F32, PL_SHAPE(PIPE_TILE), pl_layout_auto(), 0.0f);
+            PL_FOR(b, i, 0, n)
+            {
+                (void)i;
+                PL_CONSUME(b, pipe, slot)
+                {
+                    pl_store(b, sum, pl_add(b, pl_load(b, sum), pl_load(b, pl_at(b, buf, slot))));
+                }
+            }
+            if (c == 0)
+                pl_store(b, y, pl_load(b, sum));
+        }
+    }
+}
+
+static const pl_param_decl sum_steps_params[] = {
+    {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 1, .dtypes = PL_DT(F32)},
+    {.name = "y",
+     .role = PL_ROLE_OUT,
+     .min_rank = 1,
+     .max_rank = 1,
+     .dtypes = PL_DT(F32),
+     .baked_dims = 1},
+};
+static const pl_kernel sum_steps = {.struct_size = sizeof(pl_kernel),
+                                    .name = "sum_steps",
+                                    .params = sum_steps_params,
+                                    .n_params = 2,
+                                    .params_bytes = sizeof(struct pipe_params),
+                                    .n_configs = 1,
+                                    .body = sum_steps_body};
+
+static void check_sum_steps(const struct pipe_params *p, int arch, int64_t n_elems)
+{
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(n_elems > 0 ? n_elems : 1), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(PIPE_TILE), 0, 0);
+    x.shape[0] = n_elems;
+    void *host = fill_random(&x);
+    struct ask a = {.kernel = &sum_steps,
+                    .params = p,
+                    .arch = arch,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    run_ok(&a);
+    void *got = fetch(&y);
+    for (int64_t i = 0; i < PIPE_TILE; i++) {
+        double want = 0;
+        for (int64_t k = i; k < n_elems; k += PIPE_TILE)
+            want += get_elem(host, PL_F32, k);
+        ck_assert_msg(get_elem(got, PL_F32, i) == want,
+                      "sm_%d stages %d %s lag %d, %lld elements: element %lld is %g, not %g", arch,
+                      p->stages, p->is_pipeline ? "pipeline" : "pipe", p->lag, (long long)n_elems,
+                      (long long)i, get_elem(got, PL_F32, i), want);
+    }
+    free(host);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+
+/* stages 1..5; steps 0..11, the last one short in some. */
+START_TEST(pipes_are_right_for_every_number_of_steps)
+{
+    static const char *const policies[] = {"eager", "late", "random:1", "random:2"};
+    const int stages = _i % 5 + 1;
+    for (int steps = 0; steps <= 11; steps++) {
+        const int64_t n =
+            (int64_t)steps * PIPE_TILE - (steps > 0 ? (int64_t)random_below(&rnd, 3) * 100 : 0);
+        for (int c = 0; c < 3; c++) {
+            const struct pipe_params p = {.stages = stages,
+                                          .is_pipeline = c > 0,
+                                          .lag = c == 2,
+                                          .n_consumers = 1 + (int)random_below(&rnd, 2)};
+            const int arch = chips[random_below(&rnd, 2)];
+            driver_use(arch, policies[random_below(&rnd, 4)]);
+            check_sum_steps(&p, arch, n);
+        }
+    }
+}
+END_TEST
+
+/* ---- elementwise ---- */
+
+struct elem_params {
+    int32_t is_unary, op, n;
+};
+
+static void elementwise_body(pl_builder *b, const void *params)
+{
+    const struct elem_params *p = params;
+    pl_ref x = pl_param(b, 0), z = pl_param(b, 1), y = pl_param(b, 2);
+    const pl_shape s = PL_SHAPE(p->n);
+    pl_val v = pl_load(b, pl_window(b, x, PL_OFF(b, 0), s)),
+           w = pl_load(b, pl_window(b, z, PL_OFF(b, 0), s));
+    pl_val r = p->is_unary ? pl_op1_at(b, (pl_op1)p->op, v, PL_LOC)
+                           : pl_op2_at(b, (pl_op2)p->op, v, w, PL_LOC);
+    if (pl_dtype_of_val(b, r) == PL_PRED)
+        r = pl_cast(b, r, pl_dtype_of(b, y));
+    pl_store(b, pl_window(b, y, PL_OFF(b, 0), s), r);
+}
+TENSORS(elementwise, 2, 1);
+
+static double ref_binary(pl_op2 op, double x, double y)
+{
+    switch ((int)op) {
+    case PL_ADD: return x + y;
+    case PL_SUB: return x - y;
+    case PL_MUL: return x * y;
+    case PL_MIN: return x < y ? x : y;
+    case PL_MAX: return x > y ? x : y;
+    case PL_EQ: return x == y;
+    case PL_NE: return x != y;
+    case PL_LT: return x < y;
+    case PL_LE: return x <= y;
+    case PL_GT: return x > y;
+    case PL_GE: return x >= y;
+    default: return NAN;
+    }
+}
+
+START_TEST(elementwise_operations_are_right_in_every_type)
+{
+    static const pl_dtype types[] = {PL_F64, PL_F32, PL_F16, PL_BF16, PL_I16,
+                                     PL_I32, PL_I64, PL_U16, PL_U32,  PL_U64};
+    static const pl_op2 ops[] = {PL_ADD, PL_SUB, PL_MUL, PL_MIN, PL_MAX, PL_EQ,
+                                 PL_NE,  PL_LT,  PL_LE,  PL_GT,  PL_GE};
+    const pl_dtype t = types[_i];
+    for (size_t o = 0; o < PL_COUNT(ops); o++) {
+        const int arch = chips[random_below(&rnd, 2)];
+        driver_use(arch, "late");
+        const struct elem_params p = {.op = ops[o], .n = o % 2 == 0 ? 512 : 100};
+        const int64_t extra = (int64_t)random_below(&rnd, 2);
+        pl_tensor x = tensor_new(t, PL_SHAPE(p.n), 0, extra * pl_dtype_bits(t) / 8),
+                  z = tensor_new(t, PL_SHAPE(p.n), 0, 0), y = tensor_new(t, PL_SHAPE(p.n), 0, 0);
+        void *hx = fill_random(&x), *hz = fill_random(&z);
+        struct ask a = {.kernel = &elementwise,
+                        .params = &p,
+                        .arch = arch,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(z), pl_arg_tensor(y)},
+                        .grid = {1, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&y);
+        char cell[8];
+        for (int64_t i = 0; i < p.n; i++) {
+            set_elem(cell, t, 0, ref_binary(ops[o], get_elem(hx, t, i), get_elem(hz, t, i)));
+            ck_assert_msg(get_elem(got, t, i) == get_elem(cell, t, 0),
+                          "sm_%d %s op %d element %lld: %g op %g is %g", arch, pl_dtype_name(t),
+                          (int)ops[o], (long long)i, get_elem(hx, t, i), get_elem(hz, t, i),
+                          get_elem(got, t, i));
+        }
+        free(hx);
+        free(hz);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&z);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+/* ---- casts ---- */
+
+struct cast_params {
+    int32_t from, to;
+};
+
+enum { N_CAST = 384 };
+
+static void casts_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_val v = pl_load(b, pl_window(b, x, PL_OFF(b, 0), PL_SHAPE(N_CAST)));
+    pl_store(b, pl_window(b, y, PL_OFF(b, 0), PL_SHAPE(N_CAST)), pl_cast(b, v, pl_dtype_of(b, y)));
+}
+TENSORS(casts, 1, 1);
+
+/* An independent conversion of bit patterns: exact arithmetic of base/num.h. */
+static uint64_t ref_cast(pl_dtype from, pl_dtype to, uint64_t bits)
+{
+    if (from == to)
+        return bits;
+    const int fb = pl_dtype_bits(from), tb = pl_dtype_bits(to);
+    const bool from_signed = pl_dtype_kind_of(from) == PL_KIND_INT;
+    const uint64_t mask = tb == 64 ? UINT64_MAX : ((uint64_t)1 << tb) - 1;
+    if (!is_float(from)) {
+        const int64_t wide =
+            from_signed ? (int64_t)(bits << (64 - fb)) >> (64 - fb) : (int64_t)bits;
+        if (!is_float(to))
+            return (uint64_t)wide & mask;
+        struct pl_num n = from_signed ? pl_num_of_i64(wide) : pl_num_of_u64(bits);
+        const struct pl_num_rule rule = {.is_satfinite = to == PL_E4M3 || to == PL_E5M2};
+        return pl_num_pack(format_of(to), n, &rule);
+    }
+    struct pl_num n = pl_num_unpack(format_of(from), bits);
+    if (!is_float(to)) {
+        const struct pl_num_int_rule rule = {.round = PL_NUM_RZ,
+                                             .n_bits = (uint8_t)tb,
+                                             .is_signed = pl_dtype_kind_of(to) == PL_KIND_INT,
+                                             .nan = 0};
+        return pl_num_to_int(n, &rule);
+    }
+    const struct pl_num_rule rule = {.is_satfinite = to == PL_E4M3 || to == PL_E5M2};
+    return pl_num_pack(format_of(to), n, &rule);
+}
+
+static bool same_number(pl_dtype t, uint64_t x, uint64_t y)
+{
+    if (x == y || !is_float(t))
+        return x == y;
+    return pl_num_unpack(format_of(t), x).class == PL_NUM_NAN &&
+           pl_num_unpack(format_of(t), y).class == PL_NUM_NAN;
+}
+
+static uint64_t random_bits(pl_dtype t)
+{
+    switch ((int)t) {
+    case PL_F64:
+        return random_below(&rnd, 2) ? random_float(&rnd, 11, 52)
+                                     : (uint64_t)pl_num_of_double(
+                                           PL_NUM_F64, (double)(int64_t)random_u64(&rnd) / 1e12);
+    case PL_F32: return random_float(&rnd, 8, 23);
+    case PL_BF16: return random_float(&rnd, 8, 7);
+    case PL_F16: return random_float(&rnd, 5, 10);
+    case PL_E4M3:
+    case PL_E5M2: return random_u64(&rnd) & 0xff;
+    default: return random_int(&rnd, (unsigned)pl_dtype_bits(t));
+    }
+}
+
+static void check_cast(pl_dtype from, pl_dtype to, int arch)
+{
+    const int fb = pl_dtype_bits(from) / 8, tb = pl_dtype_bits(to) / 8;
+    const int64_t extra = (int64_t)random_below(&rnd, 2);
+    pl_tensor x = tensor_new(from, PL_SHAPE(N_CAST), 0, extra * fb),
+              y = tensor_new(to, PL_SHAPE(N_CAST), 0, 0);
+    unsigned char *in = calloc(N_CAST, 8);
+    for (int i = 0; i < N_CAST; i++) {
+        const uint64_t v = random_bits(from);
+        memcpy(in + i * fb, &v, (size_t)fb);
+    }
+    ck_assert_int_eq(emu.HtoD(x.address, in, tensor_span(&x)), 0);
+    struct ask a = {.kernel = &casts,
+                    .arch = arch,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    const struct cast_params p = {from, to};
+    a.params = &p;
+    run_ok(&a);
+    unsigned char *got = fetch(&y);
+    for (int i = 0; i < N_CAST; i++) {
+        uint64_t v = 0, r = 0;
+        memcpy(&v, in + i * fb, (size_t)fb);
+        memcpy(&r, got + i * tb, (size_t)tb);
+        const uint64_t want = ref_cast(from, to, v);
+        ck_assert_msg(same_number(to, r, want), "sm_%d %s to %s: %llx gives %llx, not %llx", arch,
+                      pl_dtype_name(from), pl_dtype_name(to), (unsigned long long)v,
+                      (unsigned long long)r, (unsigned long long)want);
+    }
+    free(in);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+
+START_TEST(casts_are_exact_between_all_types)
+{
+    static const pl_dtype types[] = {PL_F64, PL_F32, PL_F16, PL_BF16, PL_I8,  PL_I16,  PL_I32,
+                                     PL_I64, PL_U8,  PL_U16, PL_U32,  PL_U64, PL_E4M3, PL_E5M2};
+    const pl_dtype from = types[_i];
+    for (size_t k = 0; k < PL_COUNT(types); k++) {
+        const bool is_fp8 =
+            from == PL_E4M3 || from == PL_E5M2 || types[k] == PL_E4M3 || types[k] == PL_E5M2;
+        const int arch = is_fp8 || random_below(&rnd, 2) != 0 ? 90 : 80;
+        driver_use(arch, "late");
+        check_cast(from, types[k], arch);
+    }
+}
+END_TEST
+
+/* ---- reductions, broadcasts, layouts ---- */
+
+struct reduce_params {
+    int32_t rows, cols, axis, op, scope, n_warpgroups, vec;
+};
+
+static void reduce_axis_body(pl_builder *b, const void *params)
+{
+    const struct reduce_params *p = params;
+    pl_block_warpgroups(b, p->n_warpgroups);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_val v = pl_load(b, pl_window(b, x, PL_OFF(b, 0, 0), PL_SHAPE(p->rows, p->cols)));
+    if (p->vec != 0)
+        v = pl_layout_cast(b, v, pl_layout_strided(p->vec));
+    pl_val r = pl_reduce(b, (pl_op2)p->op, v, p->axis, (pl_scope)p->scope);
+    pl_val wide = pl_broadcast(b, r, p->axis, p->axis == 0 ? p->rows : p->cols);
+    pl_store(b, pl_window(b, y, PL_OFF(b, 0, 0), PL_SHAPE(p->rows, p->cols)), wide);
+}
+TENSORS(reduce_axis, 1, 1);
+
+START_TEST(reductions_along_an_axis_are_right)
+{
+    static const pl_dtype types[] = {PL_F32, PL_BF16, PL_I32, PL_I16, PL_F64, PL_U64};
+    static const pl_op2 ops[] = {PL_ADD, PL_MIN, PL_MAX};
+    for (int n = 0; n < 10; n++) {
+        const pl_dtype t = types[_i % 6];
+        const int arch = chips[random_below(&rnd, N_CHIPS)];
+        struct reduce_params p = {.rows = 1 + (int)random_below(&rnd, 40),
+                                  .cols = 1 << random_below(&rnd, 8),
+                                  .axis = (int)random_below(&rnd, 2),
+                                  .op = (int)ops[random_below(&rnd, 3)],
+                                  .scope = PL_SCOPE_WARPGROUP,
+                                  .n_warpgroups = 1 + (int)random_below(&rnd, 2),
+                                  .vec = (int)random_below(&rnd, 2)};
+        if (n % 3 == 0)
+            p.cols = 1 + (int)random_below(&rnd, 60);
+        driver_use(arch, "late");
+        pl_tensor x = tensor_new(t, PL_SHAPE(p.rows, p.cols), 0, 0),
+                  y = tensor_new(t, PL_SHAPE(p.rows, p.cols), 0, 0);
+        void *host = fill_random(&x);
+        struct ask a = {.kernel = &reduce_axis,
+                        .params = &p,
+                        .arch = arch,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                        .grid = {1, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&y);
+        for (int r = 0; r < p.rows; r++)
+            for (int c = 0; c < p.cols; c++) {
+                const int len = p.axis == 0 ? p.rows : p.cols;
+                double want = get_elem(host, t, p.axis == 0 ? c : r * p.cols);
+                for (int k = 1; k < len; k++)
+                    want = ref_binary(
+                        (pl_op2)p.op, want,
+                        get_elem(host, t, p.axis == 0 ? k * p.cols + c : r * p.cols + k));
+                char cell[8];
+                set_elem(cell, t, 0, want);
+                ck_assert_msg(get_elem(got, t, r * p.cols + c) == get_elem(cell, t, 0),
+                              "sm_%d %s %dx%d axis %d op %d vec %d: (%d, %d) is %g, not %g", arch,
+                              pl_dtype_name(t), p.rows, p.cols, p.axis, p.op, p.vec, r, c,
+                              get_elem(got, t, r * p.cols + c), want);
+            }
+        free(host);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+struct total_params {
+    int32_t n, n_warpgroups, cluster, op, scope;
+};
+
+/* Each warpgroup of each CTA reduces its own part; every one writes the total it sees. */
+static void total_body(pl_builder *b, const void *params)
+{
+    const struct total_params *p = params;
+    pl_block_warpgroups(b, p->n_warpgroups);
+    if (p->cluster > 1)
+        pl_block_cluster(b, p->cluster, 1, 1);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_val part = pl_add(b, pl_mul(b, pl_cluster_rank(b), p->n_warpgroups), pl_warpgroup_id(b));
+    pl_val v = pl_load(b, pl_tile(b, x, PL_OFF(b, part), PL_SHAPE(p->n)));
+    pl_val sum = pl_reduce(b, (pl_op2)p->op, v, 0, (pl_scope)p->scope);
+    pl_val again =
+        pl_reduce(b, (pl_op2)p->op, v, 0, (pl_scope)p->scope); /* scratch is used again */
+    pl_store(b, pl_at(b, y, part), pl_select(b, pl_eq(b, sum, again), sum, pl_sub(b, sum, sum)));
+}
+TENSORS(total, 1, 1);
+
+START_TEST(reductions_reach_their_scope)
+{
+    static const pl_dtype types[] = {PL_F32, PL_I32, PL_F64, PL_BF16, PL_U16};
+    for (int n = 0; n < 8; n++) {
+        const pl_dtype t = types[random_below(&rnd, 5)];
+        struct total_params p = {.n = 1 + (int)random_below(&rnd, 300),
+                                 .n_warpgroups = 1 + (int)random_below(&rnd, 3),
+                                 .cluster = 1,
+                                 .op = (int)(random_below(&rnd, 2) ? PL_MAX : PL_ADD),
+                                 .scope = PL_SCOPE_WARPGROUP + (int)random_below(&rnd, 3)};
+        const int arch = p.scope == PL_SCOPE_CLUSTER ? 90 : chips[random_below(&rnd, N_CHIPS)];
+        if (p.scope == PL_SCOPE_CLUSTER)
+            p.cluster = 1 << random_below(&rnd, 3);
+        if (t == PL_BF16)
+            p.op = PL_MAX;
+        const int n_parts = p.n_warpgroups * p.cluster;
+        driver_use(arch, "late");
+        pl_tensor x = tensor_new(t, PL_SHAPE((int64_t)p.n * n_parts), 0, 0),
+                  y = tensor_new(t, PL_SHAPE(n_parts), 0, 0);
+        void *host = fill_random(&x);
+        struct ask a = {.kernel = &total,
+                        .params = &p,
+                        .arch = arch,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                        .grid = {(uint32_t)p.cluster, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&y);
+        for (int part = 0; part < n_parts; part++) {
+            const int width = p.scope == PL_SCOPE_WARPGROUP ? 1
+                              : p.scope == PL_SCOPE_CTA     ? p.n_warpgroups
+                                                            : n_parts;
+            const int64_t first = (int64_t)(part / width * width) * p.n, len = (int64_t)width * p.n;
+            double want = get_elem(host, t, first);
+            for (int64_t i = 1; i < len; i++)
+                want = ref_binary((pl_op2)p.op, want, get_elem(host, t, first + i));
+            ck_assert_msg(get_elem(got, t, part) == want,
+                          "sm_%d %s n %d wg %d cluster %d op %d scope %d: part %d is %g, not %g",
+                          arch, pl_dtype_name(t), p.n, p.n_warpgroups, p.cluster, p.op, p.scope,
+                          part, get_elem(got, t, part), want);
+        }
+        free(host);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+/* ---- control flow, iota, extract, transposed views ---- */
+
+struct flow_params {
+    int32_t n;
+};
+
+/* y[i] = i < k ? x[k - 1 - i'] ... : a while loop that counts, an if and an else, and iota against a bound */
+static void flow_body(pl_builder *b, const void *params)
+{
+    const struct flow_params *p = params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_ref count = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
+    pl_ref odd = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
+    pl_val first = pl_cast(b, pl_load(b, pl_at(b, x, 0)), PL_I32);
+    PL_WHILE(b, pl_lt(b, pl_load(b, count), first))
+    {
+        pl_val c = pl_load(b, count);
+        PL_IF(b, pl_eq(b, pl_rem(b, c, 2), 1)) { pl_store(b, odd, pl_add(b, pl_load(b, odd), 10)); }
+        PL_ELSE(b) { pl_store(b, odd, pl_add(b, pl_load(b, odd), 1)); }
+        pl_break_if(b, pl_eq(b, c, 5));
+        pl_store(b, count, pl_add(b, c, 1));
+    }
+    const pl_shape s = PL_SHAPE(p->n);
+    pl_val i = pl_iota(b, PL_I32, s, 0);
+    pl_val v = pl_cast(b, pl_load(b, pl_window(b, x, PL_OFF(b, 0), s)), PL_I32);
+    pl_val w =
+        pl_select(b, pl_lt(b, i, pl_load(b, count)), pl_add(b, v, pl_load(b, odd)), pl_neg(b, i));
+    pl_store(b, pl_window(b, y, PL_OFF(b, 0), s), w);
+}
+TENSORS(flow, 1, 1);
+
+START_TEST(control_flow_and_variables_are_right)
+{
+    for (int first = 0; first < 8; first++) {
+        const int arch = chips[random_below(&rnd, N_CHIPS)];
+        const struct flow_params p = {.n = 50 + 13 * first};
+        driver_use(arch, "late");
+        pl_tensor x = tensor_new(PL_F32, PL_SHAPE(p.n), 0, 0),
+                  y = tensor_new(PL_I32, PL_SHAPE(p.n), 0, 0);
+        void *host = fill_random(&x);
+        set_elem(host, PL_F32, 0, first);
+        ck_assert_int_eq(emu.HtoD(x.address, host, tensor_span(&x)), 0);
+        struct ask a = {.kernel = &flow,
+                        .params = &p,
+                        .arch = arch,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                        .grid = {1, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        int32_t *got = fetch(&y);
+        int count = 0, odd = 0;
+        while (count < first) {
+            odd += count % 2 == 1 ? 10 : 1;
+            if (count == 5)
+                break;
+            count++;
+        }
+        for (int i = 0; i < p.n; i++)
+            ck_assert_int_eq(got[i], i < count ? (int)get_elem(host, PL_F32, i) + odd : -i);
+        free(host);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+struct turn_params {
+    int32_t rows, cols, swizzle_bytes;
+};
+
+static void turn_body(pl_builder *b, const void *params)
+{
+    const struct turn_params *p = params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_offs at = PL_OFF(b, pl_program_id(b, 1), pl_program_id(b, 0)),
+            to = PL_OFF(b, pl_program_id(b, 0), pl_program_id(b, 1));
+    pl_ref tile = pl_smem(b, pl_dtype_of(b, x), PL_SHAPE(p->rows, p->cols),
+                          swizzled(pl_dtype_of(b, x), p->swizzle_bytes));
+    pl_bar full = pl_barrier(b, 1);
+    pl_copy_gmem_to_smem(b, pl_tile(b, x, at, PL_SHAPE(p->rows, p->cols)), tile, full);
+    pl_barrier_wait(b, full);
+    pl_store(b, pl_tile(b, y, to, PL_SHAPE(p->cols, p->rows)), pl_load(b, pl_transpose(b, tile)));
+}
+TENSORS(turn, 1, 1);
+
+START_TEST(transposed_views_of_swizzled_arrays_are_right)
+{
+    static const int swizzles[] = {0, 32, 64, 128, PL_SWIZZLE_CHOOSE};
+    static const pl_dtype types[] = {PL_BF16, PL_F32, PL_I8};
+    for (int n = 0; n < 6; n++) {
+        const pl_dtype t = types[random_below(&rnd, 3)];
+        const int arch = chips[random_below(&rnd, N_CHIPS)], es = pl_dtype_bits(t) / 8;
+        const struct turn_params p = {
+            .rows = 32, .cols = 128 / es, .swizzle_bytes = swizzles[random_below(&rnd, 5)]};
+        const int64_t rows = 1 + (int64_t)random_below(&rnd, 80),
+                      cols = 16 / es * (1 + (int64_t)random_below(&rnd, 20));
+        driver_use(arch, "random:5");
+        pl_tensor x = tensor_new(t, PL_SHAPE(rows, cols), 0, 0),
+                  y = tensor_new(t, PL_SHAPE(cols, rows), 0, 0);
+        void *host = fill_random(&x);
+        struct ask a = {.kernel = &turn,
+                        .params = &p,
+                        .arch = arch,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                        .grid = {(uint32_t)cdiv(cols, p.cols), (uint32_t)cdiv(rows, p.rows), 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&y);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < cols; c++)
+                ck_assert_msg(get_elem(got, t, c * rows + r) == get_elem(host, t, r * cols + c),
+                              "sm_%d %s swizzle %d (%lld, %lld)", arch, pl_dtype_name(t),
+                              p.swizzle_bytes, (long long)r, (long long)c);
+        free(host);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    rnd = random_start("check_plan_run");
+    Suite *s = suite_create("plan_run");
+    TCase *t = tcase_create("results");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, copies_are_exact_in_every_way, 0, 2 * N_CHIPS);
+    tcase_add_loop_test(t, copies_of_odd_sizes_and_unaligned_bases_are_exact, 0, N_CHIPS);
+    tcase_add_loop_test(t, copies_of_every_rank_are_exact, 0, N_CHIPS);
+    tcase_add_loop_test(t, pipes_are_right_for_every_number_of_steps, 0, 5);
+    tcase_add_loop_test(t, elementwise_operations_are_right_in_every_type, 0, 10);
+    tcase_add_loop_test(t, casts_are_exact_between_all_types, 0, 14);
+    tcase_add_loop_test(t, reductions_along_an_axis_are_right, 0, 6);
+    tcase_add_loop_test(t, reductions_reach_their_scope, 0, 4);
+    tcase_add_test(t, control_flow_and_variables_are_right);
+    tcase_add_loop_test(t, transposed_views_of_swizzled_arrays_are_right, 0, 3);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
