@@ -138,8 +138,9 @@ static inline struct build *build_ok(const struct ask *a)
 {
     struct build *b = build_new(a, 0);
     const struct pl_diag *d = b->diags.list.n != 0 ? b->diags.list.data : NULL;
-    ck_assert_msg(b->status == PL_OK, "%s for sm_%d: status %d: PL%d %s (line %d)", a->kernel->name, a->arch, (int)b->status,
-                  d == NULL ? 0 : d->info->code, d == NULL ? "" : d->text, d == NULL ? 0 : d->where.line);
+    ck_assert_msg(b->status == PL_OK, "%s for sm_%d: status %d: PL%d %s (line %d)", a->kernel->name,
+                  a->arch, (int)b->status, d == NULL ? 0 : d->info->code, d == NULL ? "" : d->text,
+                  d == NULL ? 0 : d->where.line);
     struct pl_buf faults;
     pl_buf_init(&faults, &b->arena, 0);
     ck_assert_msg(pl_plan_verify(&b->plan, &faults), "%s for sm_%d: %s", a->kernel->name, a->arch,
@@ -306,7 +307,9 @@ static inline void launch_ok(const struct build *b, const struct ask *a)
     _Alignas(128) unsigned char block[4096] = {0};
     void *params[PL_MAX_ARGS * 8], *module, *function;
     int rc = emu.ModuleLoadData(&module, b->out.text);
-    ck_assert_msg(rc == 0, "load: %d: %s\n%s", rc, last_fault(), b->out.text);
+    if (rc != 0)
+        puts(b->out.text);
+    ck_assert_msg(rc == 0, "load: %d: %.900s", rc, last_fault());
     ck_assert_int_eq(emu.ModuleGetFunction(&function, module, "pl_test"), 0);
     if (b->plan.launch.smem_bytes > 0)
         ck_assert_int_eq(emu.FuncSetAttribute(function, 8, (int)b->plan.launch.smem_bytes), 0);
@@ -315,8 +318,10 @@ static inline void launch_ok(const struct build *b, const struct ask *a)
                     b->plan.launch.smem_bytes, NULL, params, NULL);
     if (rc == 0)
         rc = emu.Sync();
-    ck_assert_msg(rc == 0, "%s for sm_%d: launch: %d: %s\n%s", a->kernel->name, a->arch, rc,
-                  last_fault(), b->out.text);
+    if (rc != 0)
+        puts(b->out.text);
+    ck_assert_msg(rc == 0, "%s for sm_%d: launch: %d: %.900s", a->kernel->name, a->arch, rc,
+                  last_fault());
     emu.ModuleUnload(module);
 }
 

@@ -528,7 +528,9 @@ pl_block pl_pipeline_begin(pl_builder *b, pl_val n_steps, const pl_pipeline_desc
         return k;
     pl_val slot = load_slot(b, slot_var.id, d->stages, l);
     pl_barrier_wait_at(b, pl_bar_at_at(b, group, slot, l), l);
-    if (d->lag == 1) { /* the slot of the step before: done with since this step's wait */
+    const bool is_late =
+        d->lag == 1 && d->stages > 1; /* with one slot this step's copy would come after its wait */
+    if (is_late) { /* the slot of the step before: done with since this step's wait */
         pl_val last = pl_op2_at(b, PL_SUB, k.iv, pl_lit_i(b, 1), l);
         pl_val before = pl_select_at(b, pl_op2_at(b, PL_EQ, slot, pl_lit_i(b, 0), l),
                                      pl_lit_i(b, d->stages - 1),
@@ -540,6 +542,7 @@ pl_block pl_pipeline_begin(pl_builder *b, pl_val n_steps, const pl_pipeline_desc
     struct pl_open *o = &b->opens.data[k.id];
     o->kind = PL_OPEN_PIPELINE;
     o->pipeline = *d;
+    o->pipeline.lag = is_late;
     o->slot = slot;
     o->step = k.iv;
     o->n_steps = pl_trace_val(n);

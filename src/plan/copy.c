@@ -265,7 +265,7 @@ static void element_rounds(const struct round *r)
 }
 
 /* Move the data by elements; arrival and fences are the caller's. */
-static void move_elements(const struct copy *c)
+static void move_elements(const struct copy *c, bool is_outside)
 {
     struct pl_lower *l = c->l;
     struct round r = {.c = c, .n_elems = pl_shape_n_elems(&c->g->shape)};
@@ -276,7 +276,7 @@ static void move_elements(const struct copy *c)
     r.n_words = pl_chunk_n_words(c->ga->dtype, r.vec);
     const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
     r.is_bounded = is_bounded;
-    if (!is_bounded || r.vec == 1) {
+    if (!is_bounded || r.vec == 1 || is_outside) {
         element_rounds(&r);
         return;
     }
@@ -302,7 +302,8 @@ static pl_reg predicate(const struct copy *c)
     return pl_build_in_reg(&c->l->b, PL_ST_pred, pl_lower_scalar(c->l, c->op->args[0]));
 }
 
-static void by_elements(const struct copy *c)
+/* is_outside: the view is known to hang over an edge. */
+static void by_elements(const struct copy *c, bool is_outside)
 {
     struct pl_lower *l = c->l;
     const pl_reg p = predicate(c);
@@ -311,7 +312,7 @@ static void by_elements(const struct copy *c)
     uint32_t mark = pl_build_open(&l->b);
     if (p.id != 0)
         pl_build_jump(&l->b, skip, p, true);
-    move_elements(c);
+    move_elements(c, is_outside);
     pl_build_close(&l->b, mark);
     if (p.id != 0)
         pl_build_put_label(&l->b, skip);
@@ -593,7 +594,7 @@ static void lower_copy(struct copy *c)
     if (way == WAY_ELEMENTS && (c->op->sub != PL_OP2_NONE || c->op->mask != 0))
         pl_refuse_copy(l, c->op);
     if (way == WAY_ELEMENTS) {
-        by_elements(c);
+        by_elements(c, false);
     } else {
         pl_reg fit = {0};
         if (way == WAY_TENSOR)
@@ -615,7 +616,7 @@ static void lower_copy(struct copy *c)
             struct pl_hazard *fast = pl_hazard_save(l);
             pl_hazard_restore(l, before);
             mark = pl_build_open(&l->b);
-            by_elements(c);
+            by_elements(c, true);
             pl_build_close(&l->b, mark);
             pl_hazard_merge(l, fast);
             pl_build_put_label(&l->b, done);
