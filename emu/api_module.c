@@ -262,8 +262,10 @@ CUresult pl_module_load(struct pl_context *ctx, const void *image, const struct 
     bool ok = pl_emu_program_load(ctx->device->emu, image, n_bytes, &m->program, &fault);
     pl_lock();
     if (!ok) {
+        char words[sizeof fault.text + 200];
+        pl_fault_print(&fault, words, sizeof words);
         free(m);
-        return refuse(o, fault.text,
+        return refuse(o, words,
                       fault.result != 0 ? (CUresult)fault.result : CUDA_ERROR_INVALID_PTX);
     }
     if (!add_functions(m) || !pl_obj_add(&m->obj, PL_OBJ_MODULE)) {

@@ -261,6 +261,19 @@ void pl_process_note(const char *text)
         fprintf(stderr, "plaunch-emu: %s\n", text);
 }
 
+/* A deadlock's text names its waiters itself; a load has a line and no thread. */
+void pl_fault_print(const struct pl_emu_fault *f, char *out, size_t out_n_bytes)
+{
+    int n = f->code != 0 ? snprintf(out, out_n_bytes, "PL%04d ", f->code) : 0;
+    if (f->line != 0 && f->entry[0] != '\0')
+        n += snprintf(out + n, out_n_bytes - (size_t)n,
+                      "line %u of %s, CTA (%u, %u, %u), warp %u, lane %u: ", f->line, f->entry,
+                      f->cta[0], f->cta[1], f->cta[2], f->warp, f->lane);
+    else if (f->line != 0)
+        n += snprintf(out + n, out_n_bytes - (size_t)n, "line %u: ", f->line);
+    snprintf(out + n, out_n_bytes - (size_t)n, "%s", f->text);
+}
+
 void pl_process_report(const char *text)
 {
     pl_process.n_faults++;

@@ -159,6 +159,8 @@ void pl_process_configure_devices(void); /* after a change of settings */
 
 /* Keep the text of a refusal or fault, print it where reports are on. report: it is a fault, count it. */
 void pl_process_note(const char *text);
+/* The words of a fault or a refused load with its code and place. */
+void pl_fault_print(const struct pl_emu_fault *f, char *out, size_t out_n_bytes);
 void pl_process_report(const char *text);
 
 /* Device of an ordinal, or NULL. */

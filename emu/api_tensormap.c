@@ -87,7 +87,7 @@ CUresult pl_cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, c
     if (!fill_map(&m, &c) || box == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     m.mode = PL_TMAP_TILED;
-    for (cuuint32_t i = 0; i < rank && i < PL_TMAP_MAX_RANK; i++)
+    for (cuuint32_t i = 0; rank <= PL_TMAP_MAX_RANK && i < rank; i++)
         m.box[i] = box[i];
     return encode(map, &m);
 }
@@ -111,7 +111,7 @@ CUresult pl_cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, 
     m.mode = PL_TMAP_IM2COL;
     m.n_channels = n_channels;
     m.n_pixels = n_pixels;
-    for (cuuint32_t i = 0; i + 2 < rank && i < 3; i++) { /* the pixel dimensions, without C and N */
+    for (cuuint32_t i = 0; rank <= PL_TMAP_MAX_RANK && i + 2 < rank; i++) { /* without C and N */
         m.lower[i] = lower[i];
         m.upper[i] = upper[i];
     }

@@ -10,7 +10,6 @@
 #include "emu/api_module.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -70,17 +69,6 @@ static CUresult fault(const char *text, CUresult code)
     return code;
 }
 
-/* The report of a fault with its place; a deadlock's text names its waiters itself. */
-static void place_fault(const struct pl_emu_fault *f, char *out, size_t out_bytes)
-{
-    int n = f->code != 0 ? snprintf(out, out_bytes, "PL%04d ", f->code) : 0;
-    if (f->line != 0)
-        n += snprintf(out + n, out_bytes - (size_t)n,
-                      "line %u of %s, CTA (%u, %u, %u), warp %u, lane %u: ", f->line, f->entry,
-                      f->cta[0], f->cta[1], f->cta[2], f->warp, f->lane);
-    snprintf(out + n, out_bytes - (size_t)n, "%s", f->text);
-}
-
 static CUresult run_kernel(struct pl_context *ctx, const struct pl_kernel_work *k)
 {
     struct pl_emu_launch launch = {
@@ -95,7 +83,7 @@ static CUresult run_kernel(struct pl_context *ctx, const struct pl_kernel_work *
     if (pl_emu_launch(ctx->device->emu, &launch, &f))
         return CUDA_SUCCESS;
     char text[sizeof f.text + 200];
-    place_fault(&f, text, sizeof text);
+    pl_fault_print(&f, text, sizeof text);
     return fault(text, f.result != 0 ? (CUresult)f.result : CUDA_ERROR_LAUNCH_FAILED);
 }
 
