@@ -15,8 +15,10 @@
 #include "base/num.h"
 #include "emu/faults.h"
 #include "emu/machine.h"
+#include "emu/ops_float.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { MAX_M = 16, N = 8, MAX_K = 256 };
@@ -99,30 +101,103 @@ static void gather(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, st
     }
 }
 
+/* C, before D is written: they may share registers in any order. */
+struct accumulator {
+    uint64_t c[4][32];
+};
+
+static void load_c(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, unsigned n_regs,
+                   struct accumulator *out)
+{
+    for (unsigned i = 0; i < n_regs; i++)
+        for (unsigned t = 0; t < 32; t++)
+            out->c[i][t] = reg(w, ins, 3, i, t);
+}
+
 /* Row and column of accumulator element i of a lane. */
 static unsigned acc_row(unsigned i, unsigned t) { return t / 4 + 8 * (i >> 1); }
 static unsigned acc_col(unsigned i, unsigned t) { return 2 * (t % 4) + (i & 1); }
 
 /* ---- floats ---- */
 
-/* fp4 stands in bits 2 to 5 of its byte, fp6 in bits 0 to 5 (kind::f8f6f4, as ldmatrix with .b4x16_p64 expands it, shifted by 2). */
-static double value(enum pl_num_fmt fmt, uint64_t bits, unsigned container_bits)
+/* Values of the narrow formats by what stands in their place of a register, made on first use: fp4 in bits 2 to 5 of a byte
+ * (kind::f8f6f4, as ldmatrix with .b4x16_p64 expands it, shifted by 2) or in a nibble, fp6 in bits 0 to 5 of a byte. */
+enum narrow { IN_E5M2, IN_E4M3, IN_E3M2, IN_E2M3, IN_E2M1_BYTE, IN_E2M1_NIBBLE, N_NARROW };
+static float narrow_values[N_NARROW][256];
+static pthread_once_t narrow_once = PTHREAD_ONCE_INIT;
+
+static void make_narrow_values(void)
 {
-    if (fmt == PL_NUM_E2M1 && container_bits == 8)
-        bits = bits >> 2 & 15;
-    return pl_num_to_double(fmt, bits & (UINT64_MAX >> (64 - pl_num_fmts[fmt].bits)));
+    for (unsigned u = 0; u < 256; u++) {
+        narrow_values[IN_E5M2][u] = pl_num_to_float(PL_NUM_E5M2, u);
+        narrow_values[IN_E4M3][u] = pl_num_to_float(PL_NUM_E4M3, u);
+        narrow_values[IN_E3M2][u] = pl_num_to_float(PL_NUM_E3M2, u & 63);
+        narrow_values[IN_E2M3][u] = pl_num_to_float(PL_NUM_E2M3, u & 63);
+        narrow_values[IN_E2M1_BYTE][u] = pl_num_to_float(PL_NUM_E2M1, u >> 2 & 15);
+        narrow_values[IN_E2M1_NIBBLE][u] = pl_num_to_float(PL_NUM_E2M1, u & 15);
+    }
 }
 
+static const float *narrow_table(enum pl_num_fmt fmt, unsigned container_bits)
+{
+    static const uint8_t tables[PL_NUM_FMT_COUNT] = {[PL_NUM_E5M2] = IN_E5M2,
+                                                     [PL_NUM_E4M3] = IN_E4M3,
+                                                     [PL_NUM_E3M2] = IN_E3M2,
+                                                     [PL_NUM_E2M3] = IN_E2M3,
+                                                     [PL_NUM_E2M1] = IN_E2M1_BYTE};
+    pthread_once(&narrow_once, make_narrow_values);
+    return narrow_values[container_bits == 4 ? IN_E2M1_NIBBLE : tables[fmt]];
+}
+
+/* The e elements of a register. Every format's values are exact in float. */
+static void decode_word(enum pl_num_fmt fmt, unsigned container_bits, const float *table,
+                        uint32_t word, float *out)
+{
+    unsigned e = 32 / container_bits;
+    uint32_t element = container_bits == 32 ? UINT32_MAX : (1u << container_bits) - 1;
+    for (unsigned j = 0; j < e; j++) {
+        uint32_t u = word >> (j * container_bits) & element;
+        if (container_bits <= 8)
+            out[j] = table[u];
+        else if (fmt == PL_NUM_F16)
+            out[j] = f32_of(f16_to_f32(u));
+        else
+            out[j] = f32_of(fmt == PL_NUM_BF16 ? bf16_to_f32(u) : u & 0xffffe000u); /* tf32 */
+    }
+}
+
+enum { MAX_FLOAT_K = 64 };
+
 struct values {
-    double v[MAX_M][64];
+    double a[MAX_M][MAX_FLOAT_K];
+    double b[MAX_FLOAT_K][N];
 };
 
-static void to_values(const struct operand *raw, enum pl_num_fmt fmt, struct shape s, unsigned rows,
-                      struct values *out)
+static const uint32_t *lanes_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                unsigned operand, unsigned i)
 {
-    for (unsigned r = 0; r < rows; r++)
-        for (unsigned k = 0; k < s.k; k++)
-            out->v[r][k] = value(fmt, raw->bits[r][k], s.a_bits);
+    const struct pl_emu_arg *a = &ins->args[operand];
+    return pl_emu_lanes(w, a->kind == PL_EMU_ARG_VECTOR ? &ins->args[a->first + i] : a);
+}
+
+static void load_values(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s,
+                        bool is_a, struct values *out)
+{
+    enum pl_num_fmt fmt = fmt_of(ins->ptx->types[is_a ? 1 : 2]);
+    const float *table = s.a_bits <= 8 ? narrow_table(fmt, s.a_bits) : NULL;
+    unsigned e = 32u / s.a_bits, rows = is_a ? s.m : N, n_regs = rows * s.k / (32 * e);
+    for (unsigned r = 0; r < n_regs; r++) {
+        const uint32_t *lanes = lanes_of(w, ins, is_a ? 1 : 2, r);
+        unsigned row_step = is_a ? 8 * (r & 1) : 0, k_step = 4 * e * (is_a ? r >> 1 : r);
+        for (unsigned t = 0; t < 32; t++) {
+            float v[8];
+            decode_word(fmt, s.a_bits, table, lanes[t], v);
+            for (unsigned j = 0; j < e; j++) {
+                unsigned k = e * (t % 4) + j + k_step;
+                *(is_a ? &out->a[t / 4 + row_step][k] : &out->b[k][t / 4]) = (double)v[j];
+            }
+        }
+    }
 }
 
 /*
@@ -143,53 +218,49 @@ static double scale(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, b
     return pl_num_to_double(fmt, fmt == PL_NUM_E4M3 ? bits & 0x7f : bits);
 }
 
-static double dot(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s,
-                  const double *a, const double *b, unsigned row, unsigned col)
+/* One row of the product by ascending k; with scales, each block's sum is scaled before it is added. */
+static void multiply_row(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s,
+                         const struct values *v, unsigned row, double sum[N])
 {
     unsigned block = s.scale_k ? s.scale_k : s.k;
-    double sum = 0.0;
+    for (unsigned col = 0; col < N; col++)
+        sum[col] = 0.0;
     for (unsigned first = 0; first < s.k; first += block) {
-        double part = 0.0;
+        double part[N] = {0.0};
         for (unsigned k = first; k < first + block; k++)
-            part += a[k] * b[k];
-        if (s.scale_k)
-            part *=
-                scale(w, ins, true, row, first / block) * scale(w, ins, false, col, first / block);
-        sum += part;
+            for (unsigned col = 0; col < N; col++)
+                part[col] += v->a[row][k] * v->b[k][col];
+        for (unsigned col = 0; col < N; col++) {
+            if (s.scale_k)
+                part[col] *= scale(w, ins, true, row, first / block) *
+                             scale(w, ins, false, col, first / block);
+            sum[col] += part[col];
+        }
     }
-    return sum;
-}
-
-static uint64_t round_sum(enum pl_num_fmt fmt, double v)
-{
-    const struct pl_num_rule nearest = {0};
-    uint64_t u;
-    memcpy(&u, &v, sizeof u);
-    return pl_num_convert(fmt, PL_NUM_F64, u, &nearest);
 }
 
 static void mma_float(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s)
 {
-    static _Thread_local struct operand raw;
-    struct values a, b;
-    enum pl_num_fmt acc = fmt_of(ins->ptx->types[0]);
-    gather(w, ins, s, true, &raw);
-    to_values(&raw, fmt_of(ins->ptx->types[1]), s, s.m, &a);
-    gather(w, ins, s, false, &raw);
-    to_values(&raw, fmt_of(ins->ptx->types[2]), s, N, &b);
-    unsigned n_acc = (unsigned)(s.m * N) / 32, packed = acc == PL_NUM_F16 ? 2 : 1,
-             acc_bits = pl_num_fmts[acc].bits;
-    for (unsigned t = 0; t < 32; t++) {
-        for (unsigned i = 0; i < n_acc; i += packed) {
-            uint64_t c = reg(w, ins, 3, i / packed, t), d = 0;
-            for (unsigned j = 0; j < packed; j++) {
-                unsigned row = acc_row(i + j, t), col = acc_col(i + j, t);
-                double start =
-                    pl_num_to_double(acc, c >> (j * acc_bits) & (UINT64_MAX >> (64 - acc_bits)));
-                double sum = dot(w, ins, s, a.v[row], b.v[col], row, col) + start;
-                d |= round_sum(acc, sum) << (j * acc_bits);
-            }
-            set_reg(w, ins, i / packed, t, d);
+    struct values v;
+    double sums[MAX_M][N];
+    load_values(w, ins, s, true, &v);
+    load_values(w, ins, s, false, &v);
+    for (unsigned row = 0; row < s.m; row++)
+        multiply_row(w, ins, s, &v, row, sums[row]);
+    bool is_f16 = ins->ptx->types[0] == PL_PTX_TYPE_F16;
+    struct accumulator acc;
+    load_c(w, ins, s.m * N / (is_f16 ? 64u : 32u), &acc);
+    for (unsigned i = 0; i < s.m * N / 32u; i += is_f16 ? 2 : 1) {
+        const struct pl_emu_arg *d = &ins->args[ins->args[0].first + (is_f16 ? i / 2 : i)];
+        for (unsigned t = 0; t < 32; t++) {
+            const double *sum = &sums[acc_row(i, t)][acc_col(i, t)];
+            uint32_t c = (uint32_t)acc.c[is_f16 ? i / 2 : i][t];
+            uint32_t low = is_f16 ? f16_to_f32(c & 0xffff) : c, high = f16_to_f32(c >> 16);
+            uint32_t r = f32_canonical(f32_bits((float)(sum[0] + (double)f32_of(low))));
+            if (is_f16)
+                r = f64_to_half(sum[0] + (double)f32_of(low), 10, 15) |
+                    (uint32_t)f64_to_half(sum[1] + (double)f32_of(high), 10, 15) << 16;
+            pl_emu_set_lane(w, d, t, r);
         }
     }
 }
@@ -197,11 +268,13 @@ static void mma_float(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struc
 static void mma_double(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s)
 {
     static _Thread_local struct operand a, b;
+    struct accumulator acc;
     gather(w, ins, s, true, &a);
     gather(w, ins, s, false, &b);
+    load_c(w, ins, s.m * N / 32u, &acc);
     for (unsigned t = 0; t < 32; t++) {
         for (unsigned i = 0; i < s.m * N / 32; i++) {
-            uint64_t u = reg(w, ins, 3, i, t);
+            uint64_t u = acc.c[i][t];
             double sum, x, y;
             memcpy(&sum, &u, sizeof sum);
             for (unsigned k = 0; k < s.k; k++) {
@@ -243,11 +316,13 @@ static void mma_int(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct 
 {
     static _Thread_local struct operand a, b;
     bool is_sat = ins->ptx->mods[PL_PTX_CAT_SAT] != PL_PTX_MOD_NONE;
+    struct accumulator acc;
     gather(w, ins, s, true, &a);
     gather(w, ins, s, false, &b);
+    load_c(w, ins, s.m * N / 32u, &acc);
     for (unsigned t = 0; t < 32; t++) {
         for (unsigned i = 0; i < s.m * N / 32; i++) {
-            int64_t sum = (int32_t)(uint32_t)reg(w, ins, 3, i, t);
+            int64_t sum = (int32_t)(uint32_t)acc.c[i][t];
             sum += dot_int(ins->ptx, s, a.bits[acc_row(i, t)], b.bits[acc_col(i, t)]);
             if (is_sat)
                 sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
