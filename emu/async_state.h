@@ -277,6 +277,8 @@ uint32_t pl_async_reduce_bytes(const struct pl_async_reduce *r);
 
 /* Decode the map at a generic address for this use: alignment, marker, rules, stale copies. NULL: a fault was raised. */
 const struct pl_tensormap *pl_async_map_at(struct pl_emu_warp *w, uint32_t lane, uint64_t address);
+/* The cluster has written a map there (tensormap.cp_fenceproxy): it must acquire it before use. False: no memory. */
+bool pl_async_map_change(struct pl_emu_async *a, uint64_t address);
 void pl_async_map_forget(struct pl_emu_async *a,
                          uint64_t address); /* fence.proxy.tensormap acquire */
 

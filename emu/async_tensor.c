@@ -21,6 +21,7 @@ enum { MAX_ROW_BYTES = 256 * 8, N_MAPS = 16 };
 /* What a chip keeps in its descriptor cache: a map that changes in memory is seen only after a tensormap-proxy fence. */
 struct pl_async_map {
     uint64_t address; /* 0: free */
+    bool is_changed;  /* by this cluster, since its last acquire */
     uint8_t image[PL_TMAP_N_BYTES];
     struct pl_tensormap map;
 };
@@ -30,6 +31,21 @@ void pl_async_map_forget(struct pl_emu_async *a, uint64_t address)
     for (uint32_t i = 0; a->maps != NULL && i < N_MAPS; i++)
         if (a->maps[i].address == address)
             a->maps[i].address = 0;
+}
+
+static struct pl_async_map *slot_of(struct pl_emu_async *a, uint64_t address)
+{
+    if (a->maps == NULL)
+        a->maps = calloc(N_MAPS, sizeof *a->maps);
+    return a->maps == NULL ? NULL : &a->maps[address / PL_TMAP_N_BYTES % N_MAPS];
+}
+
+bool pl_async_map_change(struct pl_emu_async *a, uint64_t address)
+{
+    struct pl_async_map *m = slot_of(a, address);
+    if (m != NULL)
+        *m = (struct pl_async_map){.address = address, .is_changed = true};
+    return m != NULL;
 }
 
 static bool decode(struct pl_emu_warp *w, uint32_t lane, struct pl_async_map *m)
@@ -67,18 +83,19 @@ const struct pl_tensormap *pl_async_map_at(struct pl_emu_warp *w, uint32_t lane,
     const uint8_t *image = pl_emu_generic_at(w, lane, address, PL_TMAP_N_BYTES);
     if (image == NULL)
         return NULL;
-    if (a->maps == NULL && (a->maps = calloc(N_MAPS, sizeof *a->maps)) == NULL) {
+    struct pl_async_map *m = slot_of(a, address);
+    if (m == NULL) {
         pl_async_no_memory(w);
         return NULL;
     }
-    struct pl_async_map *m = &a->maps[address / PL_TMAP_N_BYTES % N_MAPS];
     if (m->address == address) {
-        if (memcmp(m->image, image, PL_TMAP_N_BYTES) == 0)
+        if (!m->is_changed && memcmp(m->image, image, PL_TMAP_N_BYTES) == 0)
             return &m->map;
         pl_d_tmap_stale(pl_emu_faults(w, lane), pl_emu_where(w), address);
         return NULL;
     }
     m->address = address;
+    m->is_changed = false;
     memcpy(m->image, image, PL_TMAP_N_BYTES);
     if (decode(w, lane, m))
         return &m->map;

@@ -327,6 +327,7 @@ bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm
     cl->n_live_ctas = cl->n_ctas;
     cl->n_steps = 0;
     cl->rng = seed_of(g->device->config.seed, index);
+    cl->round_start = 0;
     cl->fault_warp = NULL;
     for (uint32_t i = 0; i < cl->n_ctas; i++)
         if (!start_cta(cl, i))
@@ -452,11 +453,24 @@ static bool let_go(struct pl_emu_cluster *cl)
     return is_any;
 }
 
+/* The i-th of n CTAs or warps to have its turn: in order under eager, backwards under late, from anywhere under random. So a
+ * program that relies on one order (a missing barrier after an initialisation) shows. */
+static uint32_t in_turn(struct pl_emu_cluster *cl, uint32_t i, uint32_t n)
+{
+    switch (cl->grid->device->config.policy) {
+    case PL_EMU_ASYNC_EAGER: break;
+    case PL_EMU_ASYNC_LATE: return n - 1 - i;
+    case PL_EMU_ASYNC_RANDOM: return (uint32_t)((i + cl->round_start) % n);
+    }
+    return i;
+}
+
 /* One turn for every warp of a CTA. */
 static enum pl_emu_turn run_cta(struct pl_emu_cta *cta)
 {
     enum pl_emu_turn all = PL_EMU_TURN_IDLE;
-    for (uint32_t i = 0; i < cta->n_warps; i++) {
+    for (uint32_t k = 0; k < cta->n_warps; k++) {
+        uint32_t i = in_turn(cta->cluster, k, cta->n_warps);
         if (cta->warps[i].live == 0)
             continue;
         enum pl_emu_turn t = pl_emu_warp_turn(&cta->warps[i], SLICE);
@@ -472,8 +486,9 @@ static enum pl_emu_turn run_cta(struct pl_emu_cta *cta)
 static enum pl_emu_turn run_round(struct pl_emu_cluster *cl)
 {
     enum pl_emu_turn all = PL_EMU_TURN_IDLE;
-    for (uint32_t c = 0; c < cl->n_ctas; c++) {
-        struct pl_emu_cta *cta = &cl->ctas[c];
+    cl->round_start = cl->round_start * UINT64_C(6364136223846793005) + (cl->rng | 1);
+    for (uint32_t k = 0; k < cl->n_ctas; k++) {
+        struct pl_emu_cta *cta = &cl->ctas[in_turn(cl, k, cl->n_ctas)];
         if (cta->is_done)
             continue;
         enum pl_emu_turn t = run_cta(cta);

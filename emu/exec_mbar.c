@@ -1,9 +1,10 @@
 /*
  * mbarrier instructions. Lanes act one after the other, lowest first.
  *
- * A try_wait whose phase is not complete puts its group to sleep: the manual lets it suspend for a time of the system's choice.
- * It ends with false only when the whole cluster sleeps (pl_async_time_out). A test_wait never sleeps; a loop around one
- * lets the others run.
+ * A try_wait whose phase is not complete puts its group to sleep: the manual lets it suspend for a time of the system's choice,
+ * and then end with false. Under eager it ends so only when the whole cluster sleeps (pl_async_time_out); under the other
+ * policies the first one after any change does at once, so that a program without a loop around it shows. A test_wait never
+ * sleeps; a loop around one lets the others run.
  *
  * Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarrier
  */
@@ -279,6 +280,18 @@ bool pl_async_time_out(struct pl_emu_warp *w)
     return has_woken;
 }
 
+/* The group may sleep now: under eager always, else once it has had an ending with false since the last change. */
+static bool may_sleep(struct pl_emu_warp *w)
+{
+    const struct pl_emu_async *a = w->cta->cluster->async;
+    struct pl_async_warp *t = pl_async_warp_of(w);
+    uint64_t *last = t == NULL ? NULL : &t->timed_out_at[w->group - w->groups];
+    if (last == NULL || a->policy == PL_EMU_ASYNC_EAGER || *last == a->n_changes + 1)
+        return true;
+    *last = a->n_changes + 1;
+    return false;
+}
+
 static bool is_try(const struct pl_emu_ins *ins)
 {
     return ins->ptx->form == PL_PTX_mbarrier_try_wait ||
@@ -336,7 +349,7 @@ enum pl_emu_status pl_emu_exec_mbar_wait(struct pl_emu_warp *w, const struct pl_
         n_true += is_complete;
         result |= is_complete << lane;
     }
-    if (n_true == 0 && is_try(ins) && w->group->stage != IS_TIMED_OUT)
+    if (n_true == 0 && is_try(ins) && w->group->stage != IS_TIMED_OUT && may_sleep(w))
         return sleep_on(w, first, first_parity);
     w->group->stage = 0;
     pl_emu_set_pred(w, &ins->args[0], result);

@@ -92,7 +92,7 @@ enum pl_emu_status pl_emu_exec_tmap_cp_fenceproxy(struct pl_emu_warp *w,
         return (enum pl_emu_status)pl_emu_fault_unwritten(
             w, lane, pl_async_address(from), PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy");
     memcpy(image, pl_async_data(from), PL_TMAP_N_BYTES);
-    return PL_EMU_NEXT;
+    return pl_async_map_change(w->cta->cluster->async, to) ? PL_EMU_NEXT : pl_async_no_memory(w);
 }
 
 enum pl_emu_status pl_emu_exec_tmap_prefetch(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
