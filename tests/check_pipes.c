@@ -1,0 +1,264 @@
+/*
+ * The three levels of staging, through pl_launch on the emulated driver: PL_PIPELINE in one role, a pipe between two roles, a ring of
+ * copies out. Stages 1..5, steps 0..11, outer tiles 1..3, both lags, each asynchrony: no deadlock, and the exact sum.
+ */
+#include <plaunch.h>
+
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 16, COLS = 64, MAX_STEPS = 11, MAX_OUTER = 3, WIDTH = COLS * MAX_STEPS };
+#define TILE PL_SHAPE(ROWS, COLS)
+
+struct params {
+    int32_t stages, lag;
+};
+
+/* x (outer, rows, width), y (outer, rows, cols), steps */
+static const pl_param_decl decls[] = {
+    {.name = "x",
+     .role = PL_ROLE_IN,
+     .min_rank = 3,
+     .max_rank = 3,
+     .dtypes = PL_DT(F32),
+     .required = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE | PL_FACT_I32},
+    {.name = "y",
+     .role = PL_ROLE_OUT,
+     .min_rank = 3,
+     .max_rank = 3,
+     .dtypes = PL_DT(F32),
+     .required = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE | PL_FACT_I32},
+    {.name = "steps", .role = PL_ROLE_SCALAR, .dtypes = PL_DT(I32)},
+};
+
+static void one_block(const pl_request *request, const void *params, pl_launch_dims *out)
+{
+    (void)request, (void)params;
+    *out = (pl_launch_dims){{1, 1, 1}};
+}
+
+/* sum += (k + 1) * tile */
+static void accumulate(pl_builder *b, pl_ref sum, pl_ref slot, pl_val k)
+{
+    pl_val weight = pl_cast(b, pl_add(b, k, 1), PL_F32);
+    pl_store(b, sum, pl_fma(b, pl_load(b, slot), weight, pl_load(b, sum)));
+}
+
+/* ---- level 2: PL_PIPELINE ---- */
+
+struct staging {
+    pl_ref x, buf;
+};
+
+static void load_tile(pl_builder *b, pl_val step, pl_val slot, pl_bar full, void *user)
+{
+    const struct staging *s = user;
+    pl_copy_gmem_to_smem(b, pl_tile(b, s->x, PL_OFF(b, 0, step), TILE), pl_at(b, s->buf, slot),
+                         full);
+}
+
+static void pipeline_body(pl_builder *b, const void *params)
+{
+    const struct params *p = params;
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
+    PL_FOR(b, t, 0, pl_dim(b, pl_param(b, 0), 0))
+    {
+        struct staging s = {pl_at(b, pl_param(b, 0), t), buf};
+        const pl_pipeline_desc d = {
+            .stages = p->stages, .lag = p->lag, .copies = load_tile, .user = &s};
+        pl_ref sum = pl_regs(b, PL_F32, TILE, pl_layout_auto(), 0.0f);
+        PL_PIPELINE(b, k, slot, pl_scalar(b, 2), &d) { accumulate(b, sum, pl_at(b, buf, slot), k); }
+        pl_commit_smem(b); /* all have read the last slot before the next tile's copies */
+        pl_store(b, pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, 0, 0), TILE),
+                 pl_load(b, sum));
+    }
+}
+
+/* ---- level 1: a pipe between a loading warp and a computing warpgroup ---- */
+
+static void roles_body(pl_builder *b, const void *params)
+{
+    const struct params *p = params;
+    pl_block_warpgroups(b, 2);
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
+    const pl_pipe_desc d = {
+        .stages = p->stages, .producer = PL_BY_COPIES, .consumer = PL_BY_THREADS, .lag = p->lag};
+    pl_pipe pipe = pl_pipe_make(b, &d);
+    pl_val n = pl_dim(b, pl_param(b, 0), 0), steps = pl_scalar(b, 2);
+    PL_WARP(b, 0, 0)
+    {
+        PL_FOR(b, t, 0, n)
+        {
+            pl_ref x = pl_at(b, pl_param(b, 0), t);
+            PL_FOR(b, k, 0, steps)
+            {
+                PL_PRODUCE(b, pipe, slot)
+                {
+                    pl_copy_gmem_to_smem(b, pl_tile(b, x, PL_OFF(b, 0, k), TILE),
+                                         pl_at(b, buf, slot), pl_full_now(b));
+                }
+            }
+        }
+    }
+    PL_WARPGROUP(b, 1)
+    {
+        PL_FOR(b, t, 0, n)
+        {
+            pl_ref sum = pl_regs(b, PL_F32, TILE, pl_layout_auto(), 0.0f);
+            PL_FOR(b, k, 0, steps)
+            {
+                PL_CONSUME(b, pipe, slot) { accumulate(b, sum, pl_at(b, buf, slot), k); }
+            }
+            pl_store(b, pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, 0, 0), TILE),
+                     pl_load(b, sum));
+        }
+    }
+}
+
+/* ---- a ring of copies out: threads fill a slot, its copy empties it ---- */
+
+static void ring_body(pl_builder *b, const void *params)
+{
+    const struct params *p = params;
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
+    const pl_pipe_desc d = {
+        .stages = p->stages, .producer = PL_BY_THREADS, .consumer = PL_BY_COPY_OUT, .lag = p->lag};
+    pl_pipe pipe = pl_pipe_make(b, &d);
+    PL_FOR(b, t, 0, pl_dim(b, pl_param(b, 0), 0))
+    {
+        pl_ref x = pl_at(b, pl_param(b, 0), t),
+               sum = pl_regs(b, PL_F32, TILE, pl_layout_auto(), 0.0f);
+        PL_FOR(b, k, 0, pl_scalar(b, 2))
+        {
+            accumulate(b, sum, pl_tile(b, x, PL_OFF(b, 0, k), TILE), k);
+        }
+        PL_PRODUCE(b, pipe, slot)
+        {
+            pl_store(b, pl_at(b, buf, slot), pl_load(b, sum));
+            pl_commit_smem(b);
+        }
+        PL_CONSUME(b, pipe, slot)
+        {
+            pl_copy_smem_to_gmem(b, pl_at(b, buf, slot),
+                                 pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, 0, 0), TILE));
+        }
+    }
+    pl_wait_smem_to_gmem(b, 0);
+}
+
+#define KERNEL(id)                                                                                 \
+    {                                                                                              \
+        .struct_size = sizeof(pl_kernel), .name = #id, .params = decls, .n_params = 3,             \
+        .params_bytes = sizeof(struct params), .options_bytes = sizeof(struct params),             \
+        .n_configs = 1, .body = id##_body, .launch_dims = one_block                                \
+    }
+static const pl_kernel kernels[] = {KERNEL(pipeline), KERNEL(roles), KERNEL(ring)};
+
+/* ---- launching ---- */
+
+static const char *const archs[] = {"sm_80", "sm_90a", "sm_120a"};
+static const char *const policies[] = {"eager", "late", "random:1", "random:2", "random:3"};
+enum { N_ARCHS = 3, N_POLICIES = 5, N_X = MAX_OUTER * ROWS * WIDTH, N_Y = MAX_OUTER * ROWS * COLS };
+
+static pl_context *contexts[N_ARCHS];
+static uint64_t x_at[N_ARCHS], y_at[N_ARCHS];
+static float x[N_X], y[N_Y];
+static int (*configure)(const char *key, const char *value);
+static size_t (*last_fault)(char *text, size_t n_bytes);
+
+static void open_contexts(void)
+{
+    pl_error err = {0};
+    setenv("PLAUNCH_EMU_DEVICES", "sm_80,sm_90a,sm_120a", 1);
+    for (int i = 0; i < N_X; i++)
+        x[i] = (float)(i * 37 % 101 - 50); /* small integers: every sum is exact */
+    for (int i = 0; i < N_ARCHS; i++) {
+        const pl_context_options o = {.struct_size = sizeof o, .device = i, .cache_dir = ""};
+        ck_assert_msg(pl_context_create(&contexts[i], &o, &err) == PL_OK, "%s", err.text);
+        ck_assert_int_eq(pl_alloc(contexts[i], sizeof x, &x_at[i], &err), PL_OK);
+        ck_assert_int_eq(pl_alloc(contexts[i], sizeof y, &y_at[i], &err), PL_OK);
+        ck_assert_int_eq(pl_upload(contexts[i], x_at[i], x, sizeof x, &err), PL_OK);
+    }
+    void *lib = dlopen(getenv("PLAUNCH_DRIVER"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    ck_assert_ptr_nonnull(lib);
+    *(void **)&configure = dlsym(lib, "plaunch_emu_configure");
+    *(void **)&last_fault = dlsym(lib, "plaunch_emu_last_fault");
+}
+
+static void close_contexts(void)
+{
+    for (int i = 0; i < N_ARCHS; i++)
+        pl_context_destroy(contexts[i]);
+}
+
+static float wanted(int t, int r, int c, int steps)
+{
+    float sum = 0;
+    for (int k = 0; k < steps; k++)
+        sum += (float)(k + 1) * x[(t * ROWS + r) * WIDTH + k * COLS + c];
+    return sum;
+}
+
+static void run(const pl_kernel *kernel, const struct params *p, int arch, const char *policy,
+                int outer, int steps)
+{
+    char what[160], fault[4000] = "";
+    snprintf(what, sizeof what, "%s %s %s stages %d lag %d outer %d steps %d", kernel->name,
+             archs[arch], policy, p->stages, p->lag, outer, steps);
+    pl_error err = {0};
+    const pl_launch_options o = {.struct_size = sizeof o, .params = p};
+    const pl_arg args[3] = {
+        pl_arg_tensor(pl_tensor_make(x_at[arch], PL_F32, PL_SHAPE(outer, ROWS, WIDTH))),
+        pl_arg_tensor(pl_tensor_make(y_at[arch], PL_F32, PL_SHAPE(outer, ROWS, COLS))),
+        pl_arg_i32(steps)};
+    ck_assert_int_eq(configure("async", policy), 0);
+    memset(y, 0x55, sizeof y);
+    ck_assert_int_eq(pl_upload(contexts[arch], y_at[arch], y, sizeof y, &err), PL_OK);
+    pl_status st = pl_launch(contexts[arch], kernel, NULL, args, 3, &o, &err);
+    if (st == PL_OK)
+        st = pl_download(contexts[arch], y, y_at[arch], sizeof y, &err);
+    if (st != PL_OK)
+        last_fault(fault, sizeof fault);
+    ck_assert_msg(st == PL_OK, "%s: %s %s (%s:%d)\n%s", what, pl_status_name(st), err.text,
+                  err.file, err.line, fault);
+    for (int t = 0; t < outer; t++)
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLS; c++) {
+                float got = y[(t * ROWS + r) * COLS + c], want = wanted(t, r, c, steps);
+                ck_assert_msg(got == want, "%s: (%d,%d,%d) is %g, not %g", what, t, r, c,
+                              (double)got, (double)want);
+            }
+}
+
+/* PL_LONG=1: all; else every step count with the other factors turning. */
+START_TEST(sums_are_exact)
+{
+    const pl_kernel *kernel = &kernels[_i];
+    bool is_long = getenv("PL_LONG") != NULL;
+    int turn = 0;
+    for (int stages = 1; stages <= 5; stages++)
+        for (int lag = 0; lag <= (stages > 1); lag++)
+            for (int steps = 0; steps <= MAX_STEPS; steps++)
+                for (int i = 0; i < (is_long ? N_ARCHS * N_POLICIES * MAX_OUTER : 1); i++, turn++) {
+                    const struct params p = {stages, lag};
+                    run(kernel, &p, turn % N_ARCHS, policies[turn / N_ARCHS % N_POLICIES],
+                        1 + turn / 2 % MAX_OUTER, steps);
+                }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("pipes");
+    TCase *t = tcase_create("pipes");
+    tcase_add_checked_fixture(t, open_contexts, close_contexts);
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, sums_are_exact, 0, 3);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
