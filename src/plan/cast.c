@@ -246,10 +246,23 @@ static void widen_pair(struct pl_lower *l, struct pl_opnd word, struct pl_opnd o
     out[1] = pl_ix_and(&l->b, PL_ST_u32, word, 0xffff0000);
 }
 
+/* 6- and 4-bit floats have no conversion here; 8-bit ones need the chip's. */
+static bool can_cast(const struct pl_lower *l, pl_dtype from, pl_dtype to)
+{
+    const bool has_fp8 = (l->fn->request.target->features & PL_F_FP8) != 0;
+    return pl_dtype_bits(from) >= 8 && pl_dtype_bits(to) >= 8 &&
+           (has_fp8 || !(is_fp8(from) || is_fp8(to)));
+}
+
 void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
     const pl_dtype from = in.dtype, to = op->dtype;
+    if (from != to && !can_cast(l, from, to)) {
+        pl_lower_refuse(l, op);
+        l->vals[id] = pl_lval_scalar(to, pl_opnd_imm(0));
+        return;
+    }
     if (in.lay.is_splat || from == to) {
         l->vals[id] = in;
         if (from != to)

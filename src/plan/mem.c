@@ -606,6 +606,11 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     const struct pl_access a = {
         .ref = op->refs[0], .oob = op->oob, .fill = op->oob == PL_OOB_FILL ? op->f : 0.0};
+    if (pl_dtype_bits(r->dtype) < 8) { /* elements that are no bytes */
+        pl_lower_refuse(l, op);
+        l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
+        return;
+    }
     if (r->space == PL_SPACE_REGS) {
         load_variable(l, id, r->array);
         return;

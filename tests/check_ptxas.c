@@ -1,0 +1,108 @@
+/*
+ * Every variant of the library's kernels, through the assembler with warnings as errors: chips x configurations x facts x element
+ * types. Exit 77 where there is no toolkit. PL_LONG=1 takes all element types, else a sample.
+ */
+#include "base/debug.h"
+#include "tests/plan_run.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const pl_kernel pl_kernel_copy, pl_kernel_scale, pl_kernel_add, pl_kernel_cast,
+    pl_kernel_transpose, pl_kernel_reduce, pl_kernel_softmax, pl_kernel_rmsnorm;
+static const pl_kernel *const kernels[] = {
+    &pl_kernel_copy,      &pl_kernel_scale,  &pl_kernel_add,     &pl_kernel_cast,
+    &pl_kernel_transpose, &pl_kernel_reduce, &pl_kernel_softmax, &pl_kernel_rmsnorm};
+static const int chips[] = {80, 90, 100, 120};
+
+static int assemble(const char *ptxas, const struct build *b, const char *what)
+{
+    char path[256], arch[64], log[4096] = "";
+    snprintf(path, sizeof path, "ptxas_%ld.ptx", (long)getpid());
+    snprintf(arch, sizeof arch, "-arch=%s", b->out.target);
+    FILE *f = fopen(path, "wb");
+    if (f == NULL)
+        return 1;
+    fputs(b->out.text, f);
+    fclose(f);
+    char command[2048];
+    snprintf(command, sizeof command, "%s %s --warning-as-error -o /dev/null %s 2>&1", ptxas, arch,
+             path);
+    FILE *p = popen(command, "r");
+    size_t n = p == NULL ? 0 : fread(log, 1, sizeof log - 1, p);
+    log[n] = '\0';
+    const int rc = p == NULL ? 1 : pclose(p);
+    unlink(path);
+    if (rc != 0)
+        printf("FAIL %s: %s\n", what, log);
+    return rc != 0;
+}
+
+static bool make(struct ask *a, unsigned char *params, const pl_kernel *k, int arch, pl_dtype t,
+                 pl_fact_set facts, int config)
+{
+    const struct pl_target *target = pl_target_find(arch);
+    const pl_device_info device = {.arch = arch,
+                                   .n_sms = 4,
+                                   .smem_bytes = target->smem_bytes,
+                                   .max_cluster = target->max_cluster};
+    *a = (struct ask){
+        .kernel = k, .params = params, .arch = arch, .facts = facts, .grid = {1, 1, 1}};
+    for (size_t i = 0; i < k->n_params; i++) {
+        if (k->params[i].role == PL_ROLE_SCALAR) {
+            a->args[i] = (k->params[i].dtypes & PL_DT(F32)) != 0 ? pl_arg_f32(1.5f) : pl_arg_i32(1);
+            continue;
+        }
+        const int rank = k->params[i].max_rank < 2 ? k->params[i].max_rank : 2;
+        if ((k->params[i].dtypes >> t & 1) == 0)
+            return false;
+        a->args[i] = pl_arg_tensor(
+            pl_tensor_make(4096, t, rank == 2 ? PL_SHAPE(256, 1024) : PL_SHAPE(1024)));
+    }
+    const pl_request q = {.kernel = k,
+                          .options = k->default_options,
+                          .args = a->args,
+                          .n_args = k->n_params,
+                          .device = &device,
+                          .facts = facts};
+    memset(params, 0, PL_MAX_PARAMS_BYTES);
+    return k->configure == NULL || k->configure(&q, config, params);
+}
+
+int main(void)
+{
+    static const pl_dtype types[] = {PL_F32, PL_BF16, PL_F16, PL_F64, PL_I8, PL_U16};
+    const char *home = getenv("PL_CUDA_HOME");
+    char ptxas[1024];
+    snprintf(ptxas, sizeof ptxas, "%s/bin/ptxas", home == NULL ? "" : home);
+    if (home == NULL || home[0] == '\0' || access(ptxas, X_OK) != 0) {
+        puts("SKIP: no assembler (PL_CUDA_HOME)");
+        return 77;
+    }
+    const bool is_long = getenv("PL_LONG") != NULL;
+    int n_failed = 0, n = 0, turn = 0;
+    for (size_t k = 0; k < PL_COUNT(kernels); k++)
+        for (size_t c = 0; c < PL_COUNT(chips); c++)
+            for (int config = 0; config < kernels[k]->n_configs; config++)
+                for (pl_fact_set facts = 0; facts < 8; facts++)
+                    for (size_t t = 0; t < PL_COUNT(types); t++) {
+                        unsigned char params[PL_MAX_PARAMS_BYTES];
+                        char what[128];
+                        struct ask a;
+                        if ((!is_long && turn++ % 13 != 0) ||
+                            !make(&a, params, kernels[k], chips[c], types[t], facts, config))
+                            continue;
+                        snprintf(what, sizeof what, "%s sm_%d %s configuration %d facts %u",
+                                 kernels[k]->name, chips[c], pl_dtype_name(types[t]), config,
+                                 facts);
+                        struct build *b = build_new(&a, 0);
+                        if (b->status != PL_OK)
+                            printf("FAIL %s: status %d: %s\n", what, (int)b->status,
+                                   b->diags.list.n != 0 ? b->diags.list.data[0].text : "");
+                        n_failed += b->status != PL_OK || assemble(ptxas, b, what);
+                        n++;
+                        build_free(b);
+                    }
+    printf("%d variants, %d failed\n", n, n_failed);
+    return n_failed != 0;
+}
