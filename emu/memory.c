@@ -276,13 +276,13 @@ static void describe_locked(const struct pl_emu_memory *m, uint64_t address, cha
         snprintf(text, n_bytes, "no allocation is near");
         return;
     }
-    char what[160];
-    snprintf(what, sizeof what, "%s%s%s (%" PRIu64 " bytes at 0x%" PRIx64 ")",
-             a->is_freed ? "freed " : "", a->name != NULL ? "variable " : "allocation ",
-             a->name != NULL ? a->name : "", a->n_bytes, a->address);
-    if (a->name == NULL)
-        snprintf(what, sizeof what, "%sallocation %" PRIu64 " (%" PRIu64 " bytes at 0x%" PRIx64 ")",
-                 a->is_freed ? "freed " : "", a->serial, a->n_bytes, a->address);
+    char name[96], what[160];
+    if (a->name != NULL)
+        snprintf(name, sizeof name, "variable %s", a->name);
+    else
+        snprintf(name, sizeof name, "allocation %" PRIu64, a->serial);
+    snprintf(what, sizeof what, "%s%s (%" PRIu64 " bytes at 0x%" PRIx64 ")",
+             a->is_freed ? "freed " : "", name, a->n_bytes, a->address);
     uint64_t by = distance(a, address);
     if (address < a->address)
         snprintf(text, n_bytes, "%" PRIu64 " bytes before %s", by, what);
