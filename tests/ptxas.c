@@ -11,23 +11,35 @@
 
 extern char **environ;
 
-const char *ptxas_path(void)
+/* PL_CUDA_HOME/bin/NAME, else NAME on PATH. */
+static const char *find_tool(const char *name, char path[1024])
 {
-    static char path[1024];
     const char *home = getenv("PL_CUDA_HOME"), *search = getenv("PATH");
     if (home != NULL && *home != '\0') {
-        snprintf(path, sizeof path, "%s/bin/ptxas", home);
+        snprintf(path, 1024, "%s/bin/%s", home, name);
         if (access(path, X_OK) == 0)
             return path;
     }
     for (const char *p = search; p != NULL && *p != '\0';) {
         size_t n = strcspn(p, ":");
-        snprintf(path, sizeof path, "%.*s/ptxas", (int)n, p);
+        snprintf(path, 1024, "%.*s/%s", (int)n, p, name);
         if (access(path, X_OK) == 0)
             return path;
         p += n + (p[n] == ':');
     }
     return NULL;
+}
+
+const char *ptxas_path(void)
+{
+    static char path[1024];
+    return find_tool("ptxas", path);
+}
+
+const char *nvcc_path(void)
+{
+    static char path[1024];
+    return find_tool("nvcc", path);
 }
 
 static bool write_file(const char *path, const char *text)
@@ -66,6 +78,23 @@ static bool run(const char *const argv[], const char *log)
     return is_run && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Run a tool that makes a file named out; args end with NULL. The file's bytes, or NULL with the first line it said in why. */
+static unsigned char *make_file(const char *const argv[8], const char *out, const char *log,
+                                size_t *n_bytes, char *why)
+{
+    unsigned char *made = run(argv, log) ? read_file(out, n_bytes) : NULL;
+    if (made == NULL) {
+        size_t n_log;
+        unsigned char *said = read_file(log, &n_log);
+        snprintf(why, 200, "%.*s", said == NULL ? 0 : (int)strcspn((char *)said, "\n"),
+                 said == NULL ? "" : (char *)said);
+        free(said);
+    }
+    unlink(out);
+    unlink(log);
+    return made;
+}
+
 unsigned char *ptxas_assemble(const char *text, const char *arch, size_t *n_bytes, char *why)
 {
     char dir[] = "/tmp/plaunch-ptxas-XXXXXX", in[64], out[64], log[64], target[32];
@@ -77,20 +106,25 @@ unsigned char *ptxas_assemble(const char *text, const char *arch, size_t *n_byte
     snprintf(log, sizeof log, "%s/log", dir);
     snprintf(target, sizeof target, "-arch=%s", arch);
     const char *const argv[8] = {ptxas_path(), "-O3", target, in, "-o", out, NULL};
-    if (write_file(in, text) && run(argv, log))
-        cubin = read_file(out, n_bytes);
-    if (cubin == NULL) {
-        size_t n_log;
-        unsigned char *said = read_file(log, &n_log);
-        snprintf(why, 200, "%.*s", said == NULL ? 0 : (int)strcspn((char *)said, "\n"),
-                 said == NULL ? "" : (char *)said);
-        free(said);
-    }
+    if (write_file(in, text))
+        cubin = make_file(argv, out, log, n_bytes, why);
     unlink(in);
-    unlink(out);
-    unlink(log);
     rmdir(dir);
     return cubin;
+}
+
+char *nvcc_compile(const char *source, const char *arch, size_t *n_bytes, char *why)
+{
+    char dir[] = "/tmp/plaunch-nvcc-XXXXXX", out[64], log[64], target[32];
+    if (mkdtemp(dir) == NULL)
+        return NULL;
+    snprintf(out, sizeof out, "%s/k.ptx", dir);
+    snprintf(log, sizeof log, "%s/log", dir);
+    snprintf(target, sizeof target, "-arch=%s", arch);
+    const char *const argv[8] = {nvcc_path(), "-ptx", target, source, "-o", out, NULL};
+    char *text = (char *)make_file(argv, out, log, n_bytes, why);
+    rmdir(dir);
+    return text;
 }
 
 const unsigned char *elf_section(const unsigned char *elf, size_t elf_n_bytes, const char *name,
