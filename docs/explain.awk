@@ -1,4 +1,4 @@
-# Makes docs/explain.c: the rows of all tables named in docs/all_diags.def, each with the text of its page.
+# Makes docs/explain_pages.c: the rows of all tables named in docs/all_diags.def, each with the text of its page.
 # Usage: awk -f docs/explain.awk -v root=SRCDIR   (writes to standard output; any POSIX awk)
 
 function text_of(code,    path, line, out) {
