@@ -1,8 +1,7 @@
 /*
- * tcgen05.mma, cp, commit and the thread-sync fences.
+ * tcgen05.mma.
  *
- * mma, cp and commit of one thread and CTA form a chain: each finishes after those before it. They read shared memory when
- * they finish, so a buffer that is reused without commit and wait shows.
+ * It reads shared memory when it finishes, so a buffer that is reused without commit and wait shows.
  *
  * D, rows m and columns n of the instruction (16-bit D: the low half of a cell):
  *   M = 128, one CTA   lane m                    column n
@@ -13,12 +12,12 @@
  *
  * Order of accumulation: emu/ops_tile.h. Scale factors multiply the elements, exactly, before the products.
  *
- * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.mma, tcgen05.cp, tcgen05.commit
+ * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.mma
  */
 #include "emu/exec_async.h"
 #include "emu/mma_elem.h"
 #include "emu/ops_tile.h"
-#include "emu/tmem.h"
+#include "emu/tcgen05.h"
 
 #include "base/debug.h"
 #include "base/num.h"
@@ -26,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK_ROWS = 16, MAX_ROWS = 256, MAX_K = 64, CHUNK = 16 };
+enum { BLOCK_ROWS = 16, MAX_ROWS = 256, MAX_K = 64 };
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------------------ */
 
@@ -136,137 +135,21 @@ static bool shape_of(const struct pl_async_op *op, struct shape *s)
     return check_shape(op, s);
 }
 
-/* ---- matrices in shared memory ------------------------------------------------------------------------------------------------ */
-
-struct matrix {
-    uint32_t start, lbo, sbo, span; /* bytes */
-    bool is_base32, is_mn_major;
-    uint32_t es;
-};
-
-static bool matrix_of(const struct pl_async_op *op, const struct shape *s, const struct operand *x,
-                      struct matrix *m)
-{
-    static const uint8_t spans[8] = {0, 128, 128, 0xff, 64, 0xff, 32, 0xff};
-    uint64_t d = x->desc;
-    *m = (struct matrix){.start = (uint32_t)(d & 0x3fff) << 4,
-                         .lbo = (uint32_t)(d >> 16 & 0x3fff) << 4,
-                         .sbo = (uint32_t)(d >> 32 & 0x3fff) << 4,
-                         .span = spans[d >> 61],
-                         .is_base32 = d >> 61 == 1,
-                         .is_mn_major = x->is_mn_major,
-                         .es = s->es};
-    const char *what = (d >> 46 & 7) != 1   ? "a version other than 1"
-                       : m->span == 0xff    ? "a swizzle mode that does not exist"
-                       : (d >> 49 & 7) != 0 ? "a base offset, whose effect no document states,"
-                       : (d >> 52 & 1) != 0
-                           ? "an absolute leading dimension, which only K = 96 has,"
-                       : m->is_base32 && !(m->is_mn_major && s->es == 4)
-                           ? "the 32-byte atom, which only transposed 32-bit operands have,"
-                           : NULL;
-    if (what == NULL)
-        return true;
-    pl_d_mma_desc(pl_async_faults(op), pl_async_where(op), what, d);
-    return false;
-}
-
-/* Shared offset of element (i, k), whose 16-byte chunk it is in. Formulas: PTX ISA, Canonical layouts. */
-static uint32_t address_of(const struct matrix *m, uint32_t i, uint32_t k)
-{
-    uint32_t es = m->es, t = CHUNK / es, w = m->span, offset;
-    if (m->is_base32) {
-        offset = m->start + i % 32 * 4 + i / 32 * m->lbo + k % 4 * 128 + k / 4 * m->sbo;
-        return offset ^ (offset & 0x180) >> 2;
-    }
-    if (!m->is_mn_major)
-        offset = w == 0 ? i % 8 * 16 + i / 8 * m->sbo + k % t * es + k / t * m->lbo
-                        : i % 8 * w + i / 8 * m->sbo + k * es;
-    else
-        offset = w == 0 ? i % t * es + i / t * m->sbo + k % 8 * 16 + k / 8 * m->lbo
-                        : i % (w / es) * es + i / (w / es) * m->lbo + k % 8 * w + k / 8 * m->sbo;
-    offset += m->start;
-    uint32_t rows = w == 128 ? 0x380 : w == 64 ? 0x180 : w == 32 ? 0x080 : 0;
-    return offset ^ (offset & rows) >> 3;
-}
-
-/* Walk the 16-byte chunks of n_rows rows: coordinates of the first element, place in the CTA. */
-struct chunks {
-    struct matrix m;
-    struct pl_emu_cta *cta;
-    uint32_t n_rows, n_k; /* n_k: along k in units of es */
-    uint32_t index;
-};
-
-struct chunk {
-    uint32_t i, k;
-    struct pl_async_place place;
-};
-
-static uint32_t n_chunks(const struct chunks *c) { return c->n_rows * c->n_k * c->m.es / CHUNK; }
-
-/* False at the end, or at a chunk outside shared memory (*is_fault). */
-static bool next_chunk(const struct pl_async_op *op, struct chunks *c, struct chunk *out,
-                       bool *is_fault)
-{
-    uint32_t t = CHUNK / c->m.es;
-    if (c->index == n_chunks(c))
-        return false;
-    if (c->m.is_mn_major) {
-        uint32_t per_k = c->n_rows / t;
-        out->i = c->index % per_k * t;
-        out->k = c->index / per_k;
-    } else {
-        uint32_t per_i = c->n_k / t;
-        out->i = c->index / per_i;
-        out->k = c->index % per_i * t;
-    }
-    c->index++;
-    uint32_t address = address_of(&c->m, out->i, out->k);
-    out->place = (struct pl_async_place){c->cta, address - PL_EMU_SHARED_BASE};
-    if (address >= PL_EMU_SHARED_BASE &&
-        address - PL_EMU_SHARED_BASE + CHUNK <= c->cta->shared.n_bytes)
-        return true;
-    pl_emu_fault_shared(op->w, (uint32_t)__builtin_ctz(op->lanes),
-                        c->cta->rank << PL_EMU_RANK_SHIFT | address, CHUNK, "tcgen05.mma operand");
-    *is_fault = true;
-    return false;
-}
-
-/* The CTAs that take part, even rank first; the second is NULL without a pair. */
-static void ctas_of(const struct pl_async_op *op, struct pl_emu_cta *ctas[2])
-{
-    struct pl_emu_cta *own = op->w->cta;
-    ctas[0] = op->u.tmem.is_pair ? &own->cluster->ctas[own->rank & ~1u] : own;
-    ctas[1] = op->u.tmem.is_pair ? &own->cluster->ctas[own->rank | 1u] : NULL;
-}
-
-/* Check, at issue, that an operand is written and published, and note its memory as in use. */
+/* Check, at issue, an operand of both CTAs of a pair. */
 static bool check_operand(struct pl_async_op *op, const struct shape *s, const struct operand *x,
                           uint32_t n_rows, struct pl_async_range *used)
 {
     struct pl_emu_cta *ctas[2];
-    ctas_of(op, ctas);
+    pl_tc_ctas_of(op, ctas);
     uint32_t n_ctas = ctas[1] != NULL ? 2 : 1;
-    bool is_fault = false;
     for (uint32_t i = 0; i < n_ctas; i++) {
-        struct chunks c = {
+        struct pl_tc_chunks c = {
             .cta = ctas[i], .n_rows = n_rows / n_ctas, .n_k = s->is_dense4 ? s->k / 2 : s->k};
-        if (!matrix_of(op, s, x, &c.m))
+        if (!pl_tc_matrix_of(op, x->desc, s->es, x->is_mn_major, &c.m) ||
+            !pl_tc_check_chunks(op, c, used))
             return false;
-        for (struct chunk k; next_chunk(op, &c, &k, &is_fault);) {
-            struct pl_async_range r = {c.cta, k.place.offset_bytes, k.place.offset_bytes + CHUNK};
-            if (op->w->cta->cluster->async->is_checking &&
-                pl_async_check_read(op, &r) != PL_EMU_NEXT)
-                return false;
-            if (c.cta != op->w->cta)
-                continue;
-            bool is_first = used->cta == NULL;
-            used->cta = c.cta;
-            used->first = is_first || r.first < used->first ? r.first : used->first;
-            used->end = r.end > used->end ? r.end : used->end;
-        }
     }
-    return !is_fault;
+    return true;
 }
 
 /* ---- elements ------------------------------------------------------------------------------------------------------------------ */
@@ -288,12 +171,13 @@ static uint32_t decode(const struct shape *s, const struct operand *x, const uin
 {
     if (x->type < E2M3) {
         pl_mma_decode((enum pl_mma_elem)x->type, chunk, x->is_negated, v);
-        return CHUNK / s->es;
+        return PL_TC_CHUNK_BYTES / s->es;
     }
     uint32_t bits = x->type == E2M1 ? 4 : 6, n = s->is_dense4 ? 32 : 16;
     for (uint32_t e = 0; e < n; e++) {
         uint32_t at = e * bits,
-                 word = chunk[at / 8] | (at / 8 + 1 < CHUNK ? (uint32_t)chunk[at / 8 + 1] << 8 : 0);
+                 word = chunk[at / 8] |
+                        (at / 8 + 1 < PL_TC_CHUNK_BYTES ? (uint32_t)chunk[at / 8 + 1] << 8 : 0);
         float f = small_float(x->type, word >> at % 8);
         v[e].f = x->is_negated ? -f : f;
     }
@@ -309,14 +193,14 @@ static bool load_numbers(struct pl_async_op *op, const struct shape *s, const st
                          uint32_t n_rows, struct numbers *out)
 {
     struct pl_emu_cta *ctas[2];
-    ctas_of(op, ctas);
+    pl_tc_ctas_of(op, ctas);
     uint32_t n_ctas = ctas[1] != NULL ? 2 : 1, per_unit = s->is_dense4 ? 2 : 1;
     bool is_fault = false;
     for (uint32_t i = 0; i < n_ctas; i++) {
-        struct chunks c = {.cta = ctas[i], .n_rows = n_rows / n_ctas, .n_k = s->k / per_unit};
-        if (!matrix_of(op, s, x, &c.m))
+        struct pl_tc_chunks c = {.cta = ctas[i], .n_rows = n_rows / n_ctas, .n_k = s->k / per_unit};
+        if (!pl_tc_matrix_of(op, x->desc, s->es, x->is_mn_major, &c.m))
             return false;
-        for (struct chunk k; next_chunk(op, &c, &k, &is_fault);) {
+        for (struct pl_tc_chunk k; pl_tc_next_chunk(op, &c, &k, &is_fault);) {
             union pl_mma_value v[32];
             uint32_t n = decode(s, x, pl_async_data(k.place), v), row = i * c.n_rows + k.i;
             for (uint32_t e = 0; e < n; e++)
@@ -339,7 +223,7 @@ static struct cell cell_of(const struct pl_async_op *op, const struct shape *s, 
                            uint32_t m, uint32_t n, bool is_a)
 {
     struct pl_emu_cta *ctas[2];
-    ctas_of(op, ctas);
+    pl_tc_ctas_of(op, ctas);
     uint32_t lane = address >> 16, column = address & 0xffff;
     if (!op->u.tmem.is_pair)
         return (struct cell){pl_tmem_of(ctas[0]), lane + (s->m == 128 ? m : m % 16 + 32 * (m / 16)),
@@ -361,7 +245,7 @@ static bool load_a_from_tmem(struct pl_async_op *op, const struct shape *s, stru
             struct cell c = cell_of(op, s, op->u.tmem.a_address, m, k / per_column, true);
             if (!pl_tmem_check_written(op, c.t, c.lane, c.column))
                 return false;
-            uint8_t chunk[CHUNK] = {0};
+            uint8_t chunk[PL_TC_CHUNK_BYTES] = {0};
             union pl_mma_value v[32];
             memcpy(chunk, &c.t->cells[c.lane][c.column], 4);
             decode(s, &s->a, chunk, v);
@@ -375,7 +259,7 @@ static bool factor(struct pl_async_op *op, const struct shape *s, bool is_a, uin
                    float *out)
 {
     struct pl_emu_cta *ctas[2];
-    ctas_of(op, ctas);
+    pl_tc_ctas_of(op, ctas);
     uint32_t n_own = is_a && ctas[1] != NULL ? s->m / 2 : MAX_ROWS,
              address = is_a ? op->u.tmem.scale_a : op->u.tmem.scale_b;
     struct pl_tmem *t = pl_tmem_of(ctas[i / n_own]);
@@ -439,23 +323,64 @@ static uint32_t *fragment(struct work *w, uint32_t row, uint32_t n)
     return &w->d[n / 8 * 4 + row / 8 * 2 + n % 2][row % 8 * 4 + n % 8 / 2];
 }
 
+/* Bits of the written map for columns [column, end) that lie in the word of `column`. */
+static uint64_t written_mask(uint32_t column, uint32_t end)
+{
+    uint32_t first = column % 64, n = end - column < 64 - first ? end - column : 64 - first;
+    return (n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1) << first;
+}
+
+static bool check_run_written(struct pl_async_op *op, const struct cell *c, uint32_t n)
+{
+    for (uint32_t column = c->column, end = c->column + n; column < end;
+         column = (column | 63) + 1) {
+        uint64_t missing = written_mask(column, end) & ~c->t->written[c->lane][column / 64];
+        if (missing != 0 &&
+            !pl_tmem_check_written(op, c->t, c->lane,
+                                   (column & ~63u) + (uint32_t)__builtin_ctzll(missing)))
+            return false;
+    }
+    return true;
+}
+
+static void mark_run_written(const struct cell *c, uint32_t n)
+{
+    for (uint32_t column = c->column, end = c->column + n; column < end; column = (column | 63) + 1)
+        c->t->written[c->lane][column / 64] |= written_mask(column, end);
+}
+
+/* A row of D is one run of cells, or two where its halves are in different lanes. */
+static uint32_t run_of(const struct pl_async_op *op, const struct shape *s)
+{
+    return op->u.tmem.is_pair && s->m == 128 ? s->n / 2 : s->n;
+}
+
+static uint32_t widen(const struct pl_async_op *op, const struct shape *s, uint32_t v)
+{
+    union pl_mma_value x = {.bits = v};
+    if (s->is_f16_acc)
+        x.f = pl_num_f16_to_float((uint16_t)v);
+    if (op->u.tmem.d_shift != 0)
+        x.f = ldexpf(x.f, -op->u.tmem.d_shift);
+    return x.bits;
+}
+
 static bool take_d(struct pl_async_op *op, const struct shape *s, struct work *w, uint32_t m0)
 {
+    uint32_t n_run = run_of(op, s);
+    bool is_plain = !s->is_f16_acc && op->u.tmem.d_shift == 0;
+    if (!op->u.tmem.has_d) {
+        memset(w->d, 0, s->n / 2 * sizeof w->d[0]);
+        return true;
+    }
     for (uint32_t r = 0; r < BLOCK_ROWS; r++)
-        for (uint32_t n = 0; n < s->n; n++) {
-            uint32_t v = 0;
-            if (op->u.tmem.has_d) {
-                struct cell c = cell_of(op, s, op->u.tmem.address, m0 + r, n, false);
-                if (!pl_tmem_check_written(op, c.t, c.lane, c.column))
-                    return false;
-                v = c.t->cells[c.lane][c.column];
-            }
-            union pl_mma_value x = {.bits = v};
-            if (s->is_f16_acc)
-                x.f = pl_num_f16_to_float((uint16_t)v);
-            if (op->u.tmem.d_shift != 0)
-                x.f = ldexpf(x.f, -op->u.tmem.d_shift);
-            *fragment(w, r, n) = x.bits;
+        for (uint32_t n0 = 0; n0 < s->n; n0 += n_run) {
+            struct cell c = cell_of(op, s, op->u.tmem.address, m0 + r, n0, false);
+            const uint32_t *from = &c.t->cells[c.lane][c.column];
+            if (!check_run_written(op, &c, n_run))
+                return false;
+            for (uint32_t n = 0; n < n_run; n++)
+                *fragment(w, r, n0 + n) = is_plain ? from[n] : widen(op, s, from[n]);
         }
     return true;
 }
@@ -468,11 +393,16 @@ static bool is_disabled(const struct pl_async_op *op, const struct shape *s, uin
 
 static void give_d(struct pl_async_op *op, const struct shape *s, struct work *w, uint32_t m0)
 {
+    uint32_t n_run = run_of(op, s);
     for (uint32_t r = 0; r < BLOCK_ROWS; r++)
-        for (uint32_t n = 0; n < s->n && !is_disabled(op, s, m0 + r); n++) {
-            struct cell c = cell_of(op, s, op->u.tmem.address, m0 + r, n, false);
-            union pl_mma_value x = {.bits = *fragment(w, r, n)};
-            pl_tmem_put(c.t, c.lane, c.column, s->is_f16_acc ? pl_num_f16_of_float(x.f) : x.bits);
+        for (uint32_t n0 = 0; n0 < s->n && !is_disabled(op, s, m0 + r); n0 += n_run) {
+            struct cell c = cell_of(op, s, op->u.tmem.address, m0 + r, n0, false);
+            uint32_t *to = &c.t->cells[c.lane][c.column];
+            for (uint32_t n = 0; n < n_run; n++) {
+                union pl_mma_value x = {.bits = *fragment(w, r, n0 + n)};
+                to[n] = s->is_f16_acc ? pl_num_f16_of_float(x.f) : x.bits;
+            }
+            mark_run_written(&c, n_run);
         }
 }
 
@@ -500,23 +430,6 @@ static bool multiply(struct pl_async_op *op, const struct shape *s, struct work 
     return true;
 }
 
-enum pl_emu_status pl_tmem_finish_before(struct pl_async_op *op)
-{
-    struct pl_emu_async *a = op->w->cta->cluster->async;
-    for (;;) {
-        struct pl_async_op *o = a->first;
-        while (o != NULL &&
-               !(o->serial < op->serial && o->w == op->w && o->lanes == op->lanes &&
-                 (o->kind == &pl_tmem_mma || o->kind == &pl_tmem_cp || o->kind == &pl_tmem_commit)))
-            o = o->next;
-        if (o == NULL)
-            return PL_EMU_NEXT;
-        enum pl_emu_status s = pl_async_finish(o);
-        if (s != PL_EMU_NEXT)
-            return s;
-    }
-}
-
 static enum pl_emu_status write_mma(struct pl_async_op *op)
 {
     static _Thread_local struct work w;
@@ -542,15 +455,6 @@ static bool is_ta(const struct pl_emu_ins *ins)
            ins->ptx->form == PL_PTX_tcgen05_mma_scaled_ta;
 }
 
-static bool check_pair(struct pl_async_op *op)
-{
-    uint32_t n_ctas = op->w->cta->cluster->n_ctas, rank = op->w->cta->rank;
-    if (!op->u.tmem.is_pair || (rank | 1) < n_ctas)
-        return true;
-    pl_d_mma_pair(pl_async_faults(op), pl_async_where(op), rank, n_ctas);
-    return false;
-}
-
 /* Operands after the instruction descriptor: scale factor addresses or disabled lanes, predicate, shift of D. */
 static void take_rest(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
 {
@@ -574,7 +478,7 @@ static void take_rest(struct pl_async_op *op, const struct pl_emu_ins *ins, uint
 static bool check_d(struct pl_async_op *op, const struct shape *s)
 {
     struct pl_emu_cta *ctas[2];
-    ctas_of(op, ctas);
+    pl_tc_ctas_of(op, ctas);
     bool is_split = op->u.tmem.is_pair && s->m == 128;
     uint32_t n_lanes = s->m == 64 ? 112 : 128; /* the last of them, less 16 where M is 64 */
     for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++)
@@ -601,21 +505,13 @@ static bool mma_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, u
     op->u.tmem.idesc = (uint32_t)pl_emu_lane(w, &ins->args[3], lane);
     take_rest(op, ins, lane);
     struct shape s;
-    if (!check_pair(op) || !shape_of(op, &s) || !check_d(op, &s))
+    if (!pl_tc_check_pair(op) || !shape_of(op, &s) || !check_d(op, &s))
         return false;
     if (is_ta(ins) && (s.a.type >= E2M3 || pl_emu_mod(ins, PL_PTX_CAT_ASHIFT) != PL_PTX_MOD_NONE))
         return fault_unserved(op, s.a.type >= E2M3 ? "elements below a byte in tensor memory"
                                                    : ".ashift");
     return (is_ta(ins) || check_operand(op, &s, &s.a, s.m, &op->source)) &&
            check_operand(op, &s, &s.b, s.n, &op->source2);
-}
-
-static enum pl_emu_status submit_or_drop(struct pl_async_op *op, bool is_good)
-{
-    if (is_good)
-        return pl_async_submit(op);
-    pl_async_drop(op);
-    return PL_EMU_FAULT;
 }
 
 enum pl_emu_status pl_emu_exec_tc_mma(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
@@ -626,167 +522,7 @@ enum pl_emu_status pl_emu_exec_tc_mma(struct pl_emu_warp *w, const struct pl_emu
             s == PL_EMU_NEXT ? pl_async_new(w, 1u << lane, &pl_tmem_mma) : NULL;
         if (op == NULL)
             return PL_EMU_FAULT;
-        s = submit_or_drop(op, mma_operands(op, ins, lane));
+        s = pl_tc_submit(op, mma_operands(op, ins, lane));
     }
-    return s;
-}
-
-/* ---- cp ---------------------------------------------------------------------------------------------------------------------------------- */
-
-struct cp_shape {
-    uint32_t n_rows, n_bytes; /* of the source matrix */
-};
-
-static struct cp_shape cp_shape_of(const struct pl_emu_ins *ins)
-{
-    switch (pl_emu_mod(ins, PL_PTX_CAT_TCP)) {
-    case PL_PTX_MOD_TCP_S128X256B: return (struct cp_shape){128, 32};
-    case PL_PTX_MOD_TCP_S4X256B: return (struct cp_shape){4, 32};
-    case PL_PTX_MOD_TCP_S128X128B: return (struct cp_shape){128, 16};
-    case PL_PTX_MOD_TCP_S64X128B: return (struct cp_shape){64, 16};
-    default: return (struct cp_shape){32, 16};
-    }
-}
-
-/* Lanes that row r of the source goes to; returns how many. Source: PTX ISA, tcgen05.cp: Multicast */
-static uint32_t cp_lanes(const struct pl_emu_ins *ins, uint32_t r, uint32_t lanes[4])
-{
-    lanes[0] = pl_emu_mod(ins, PL_PTX_CAT_TCP) == PL_PTX_MOD_TCP_S4X256B ? 32 * r : r;
-    switch (pl_emu_mod(ins, PL_PTX_CAT_WARPX)) {
-    case PL_PTX_MOD_WARPX_X4: lanes[1] = r + 32, lanes[2] = r + 64, lanes[3] = r + 96; return 4;
-    case PL_PTX_MOD_WARPX_X2_02_13: lanes[1] = r + 64; return 2;
-    case PL_PTX_MOD_WARPX_X2_01_23:
-        lanes[0] = r % 32 + r / 32 * 64, lanes[1] = lanes[0] + 32;
-        return 2;
-    default: return 1;
-    }
-}
-
-static void put_chunk(struct pl_async_op *op, struct pl_tmem *t, const struct chunk *k,
-                      uint32_t column)
-{
-    uint32_t words[4], lanes[4], n = cp_lanes(op->pc, k->i, lanes);
-    memcpy(words, pl_async_data(k->place), sizeof words);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < 4; j++)
-            pl_tmem_put(t, (op->u.tmem.address >> 16) + lanes[i], column + j, words[j]);
-}
-
-static bool cp_chunks(struct pl_async_op *op, const struct shape *s, const struct operand *x,
-                      struct pl_emu_cta *cta, struct chunks *c)
-{
-    struct cp_shape shape = cp_shape_of(op->pc);
-    *c = (struct chunks){.cta = cta, .n_rows = shape.n_rows, .n_k = shape.n_bytes};
-    return matrix_of(op, s, x, &c->m);
-}
-
-static enum pl_emu_status write_cp(struct pl_async_op *op)
-{
-    struct pl_emu_cta *ctas[2];
-    ctas_of(op, ctas);
-    const struct shape s = {.es = 1};
-    const struct operand x = {.desc = op->u.tmem.a_desc};
-    bool is_fault = pl_tmem_finish_before(op) != PL_EMU_NEXT;
-    for (uint32_t i = 0; i < 2 && ctas[i] != NULL && !is_fault; i++) {
-        struct chunks c;
-        if (!cp_chunks(op, &s, &x, ctas[i], &c))
-            return PL_EMU_FAULT;
-        for (struct chunk k; next_chunk(op, &c, &k, &is_fault);)
-            put_chunk(op, pl_tmem_of(ctas[i]), &k, (op->u.tmem.address & 0xffff) + k.k / 4);
-    }
-    return is_fault ? PL_EMU_FAULT : PL_EMU_NEXT;
-}
-
-const struct pl_async_kind pl_tmem_cp = {"tcgen05.cp", NULL, write_cp};
-
-static bool cp_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
-{
-    struct pl_emu_cta *ctas[2];
-    op->owner = PL_ASYNC_BY_TMEM;
-    op->is_scattered = true;
-    op->u.tmem.is_pair = pl_emu_mod(ins, PL_PTX_CAT_CTA_GROUP) == PL_PTX_MOD_CTA_GROUP_G2;
-    op->u.tmem.address = (uint32_t)pl_emu_address(op->w, &ins->args[0], lane);
-    op->u.tmem.a_desc = pl_emu_lane(op->w, &ins->args[1], lane);
-    if (!check_pair(op))
-        return false;
-    ctas_of(op, ctas);
-    const struct shape s = {.es = 1};
-    const struct operand x = {.desc = op->u.tmem.a_desc};
-    bool is_fault = false;
-    for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++) {
-        struct chunks c;
-        if (!cp_chunks(op, &s, &x, ctas[i], &c) ||
-            !pl_tmem_check(op, ctas[i], op->u.tmem.address, c.n_rows == 4 ? 97 : 128, c.n_k / 4))
-            return false;
-        for (struct chunk k; next_chunk(op, &c, &k, &is_fault);) {
-            struct pl_async_range r = {c.cta, k.place.offset_bytes, k.place.offset_bytes + CHUNK};
-            if (op->w->cta->cluster->async->is_checking &&
-                pl_async_check_read(op, &r) != PL_EMU_NEXT)
-                return false;
-        }
-    }
-    return !is_fault;
-}
-
-enum pl_emu_status pl_emu_exec_tc_cp(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
-{
-    enum pl_emu_status s = pl_tmem_check_group(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
-    PL_EMU_FOR_LANES (lane, w->mask) {
-        struct pl_async_op *op = s == PL_EMU_NEXT ? pl_async_new(w, 1u << lane, &pl_tmem_cp) : NULL;
-        if (op == NULL)
-            return PL_EMU_FAULT;
-        s = submit_or_drop(op, cp_operands(op, ins, lane));
-    }
-    return s;
-}
-
-/* ---- commit, fences ------------------------------------------------------------------------------------------------------------------------- */
-
-static enum pl_emu_status write_commit(struct pl_async_op *op)
-{
-    return pl_tmem_finish_before(op) != PL_EMU_NEXT ? PL_EMU_FAULT : pl_async_signal_arrive(op, 1);
-}
-
-const struct pl_async_kind pl_tmem_commit = {"tcgen05.commit", NULL, write_commit};
-
-static enum pl_emu_status commit_to(struct pl_emu_warp *w, uint32_t lane, uint32_t address)
-{
-    struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_tmem_commit);
-    if (op == NULL)
-        return PL_EMU_FAULT;
-    op->owner = PL_ASYNC_BY_BARRIER;
-    op->is_generic_proxy = true;
-    op->has_signal = true;
-    return submit_or_drop(op, pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES,
-                                                "tcgen05.commit", &op->signal) &&
-                                  pl_async_bar_check_signal(w, lane, op->signal));
-}
-
-static enum pl_emu_status commit_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
-                                      uint32_t lane)
-{
-    uint32_t address, n_ctas = w->cta->cluster->n_ctas;
-    if (!pl_async_shared_address(w, ins, &ins->args[0], lane, &address))
-        return PL_EMU_FAULT;
-    if (pl_emu_mod(ins, PL_PTX_CAT_MCAST) == PL_PTX_MOD_NONE)
-        return commit_to(w, lane, address);
-    uint32_t mask = (uint32_t)pl_emu_lane(w, &ins->args[1], lane) & 0xffff;
-    if (mask == 0 || mask >> n_ctas != 0) {
-        pl_d_bulk_mask(pl_emu_faults(w, lane), pl_emu_where(w), mask, n_ctas);
-        return PL_EMU_FAULT;
-    }
-    enum pl_emu_status s = PL_EMU_NEXT;
-    for (uint32_t rank = 0; rank < n_ctas && s == PL_EMU_NEXT; rank++)
-        if ((mask >> rank & 1) != 0)
-            s = commit_to(w, lane, rank << PL_EMU_RANK_SHIFT | (address & 0xffffff));
-    return s;
-}
-
-enum pl_emu_status pl_emu_exec_tc_commit(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
-{
-    enum pl_emu_status s = pl_tmem_check_group(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
-    PL_EMU_FOR_LANES (lane, w->mask)
-        if (s == PL_EMU_NEXT)
-            s = commit_lane(w, ins, lane);
     return s;
 }

@@ -20,6 +20,7 @@ static struct pl_emu_fault fault;
 static char text[1 << 16];
 static size_t text_n;
 
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *fmt, ...)
 {
     va_list ap;
@@ -449,6 +450,136 @@ START_TEST(product_is_exact_on_small_numbers)
 }
 END_TEST
 
+/* ---- scale factors, A in tensor memory ------------------------------------------------------------------------------------------ */
+
+/*
+ * One kernel of 128 threads without tensor copies: 16 KiB of shared memory are filled from `in` (A and B, 128 rows of 32 bytes
+ * each in 8 x 16 byte atoms; two chunks of scale factors), and D comes out lane by lane.
+ *
+ *   scaled   mxf8f6f4 of e4m3, factors brought to tensor memory by tcgen05.cp.32x128b.warpx4
+ *   else     f16 with A stored to tensor memory by tcgen05.st
+ */
+static void say_direct(bool is_scaled)
+{
+    say(".version 8.8\n.target sm_100a\n.address_size 64\n.extern .shared .align 1024 .b8 "
+        "dyn[];\n");
+    say(".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.shared .align 8 .b64 "
+        "done;\n.shared .align 4 .b32 slot;\n");
+    say(".reg .pred p, lead, warp0;\n.reg .b32 t, w, s, a, ta, td, v, id, sa, sb, r<8>;\n.reg .b64 "
+        "g, o, da, db, dc;\n");
+    say("mov.u32 t, %%tid.x;\nshr.u32 w, t, 5;\nmov.u32 s, dyn;\nsetp.eq.u32 lead, t, "
+        "0;\nsetp.eq.u32 warp0, w, 0;\n");
+    say("ld.param.u64 g, [in];\ncvta.to.global.u64 g, g;\nmul.wide.u32 o, t, 128;\nadd.u64 g, g, "
+        "o;\nmad.lo.u32 a, t, 128, s;\n");
+    for (uint32_t i = 0; i < 128; i += 16)
+        say("ld.global.v4.u32 {r0, r1, r2, r3}, [g+%u];\nst.shared.v4.u32 [a+%u], {r0, r1, r2, "
+            "r3};\n",
+            i, i);
+    say("fence.proxy.async.shared::cta;\n@!lead bra I;\nmbarrier.init.shared::cta.b64 [done], "
+        "1;\nfence.mbarrier_init.release.cluster;\nI:\n");
+    say("@!warp0 bra J;\nbar.warp.sync "
+        "-1;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 256;\nJ:\n");
+    say("tcgen05.fence::before_thread_sync;\nbar.sync "
+        "0;\ntcgen05.fence::after_thread_sync;\nld.shared.u32 ta, [slot];\n");
+    say("shl.b32 v, w, 21;\nadd.u32 td, ta, v;\n");
+    if (!is_scaled) { /* row t of A: 8 columns of two elements; two atoms of 8 rows by 16 bytes, 2048 apart */
+        say("and.b32 v, t, 7;\nshl.b32 v, v, 4;\nadd.u32 a, s, v;\nshr.u32 v, t, 3;\nmad.lo.u32 a, "
+            "v, 128, a;\n");
+        say("ld.shared.v4.u32 {r0, r1, r2, r3}, [a];\nld.shared.v4.u32 {r4, r5, r6, r7}, "
+            "[a+2048];\n");
+        say("tcgen05.st.sync.aligned.32x32b.x8.b32 [td+128], {r0, r1, r2, r3, r4, r5, r6, "
+            "r7};\ntcgen05.wait::st.sync.aligned;\n");
+    }
+    say("tcgen05.fence::before_thread_sync;\nbar.sync "
+        "0;\ntcgen05.fence::after_thread_sync;\n@!lead bra W;\n");
+    /* no swizzle: LBO 2048 between 16-byte columns, SBO 128 between groups of 8 rows */
+    const char *const names[3] = {"da", "db", "dc"};
+    for (uint32_t i = 0; i < 3; i++)
+        say("add.u32 v, s, %u;\nshr.u32 v, v, 4;\nand.b32 v, v, 0x3fff;\ncvt.u64.u32 %s, "
+            "v;\nor.b64 %s, %s, 0x%llx;\n",
+            i * 4096, names[i], names[i], names[i],
+            (unsigned long long)(UINT64_C(1) << 46 | UINT64_C(8) << 32 | UINT64_C(128) << 16));
+    say("setp.ne.u32 p, 0, 0;\n");
+    if (is_scaled) {
+        say("add.u32 sa, ta, 128;\nadd.u32 sb, ta, 132;\ntcgen05.cp.cta_group::1.32x128b.warpx4 "
+            "[sa], dc;\nadd.u64 dc, dc, 32;\n");
+        say("tcgen05.cp.cta_group::1.32x128b.warpx4 [sb], dc;\n");
+        /* e4m3 by e4m3, N = 128, M = 128 in bits 27 and 28, factor ids 1 (A) and 2 (B), ue8m0 */
+        say("mov.b32 id, 0x%x;\n", 2u << 4 | 16u << 17 | 1u << 23 | 1u << 27 | 1u << 29);
+        say("tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [ta], da, db, id, [sa], "
+            "[sb], p;\n");
+    } else {
+        say("add.u32 a, ta, 128;\nmov.b32 id, 0x08200490;\ntcgen05.mma.cta_group::1.kind::f16 "
+            "[ta], [a], db, id, p;\n");
+    }
+    say("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [done];\nW:\n");
+    say("mbarrier.try_wait.parity.shared::cta.b64 p, [done], 0;\n@!p bra W;\nbar.warp.sync "
+        "-1;\ntcgen05.fence::after_thread_sync;\n");
+    say("ld.param.u64 g, [out];\ncvta.to.global.u64 g, g;\nmul.wide.u32 o, t, 512;\nadd.u64 g, g, "
+        "o;\n");
+    for (uint32_t n = 0; n < 128; n += 8)
+        say("tcgen05.ld.sync.aligned.32x32b.x8.b32 {r0, r1, r2, r3, r4, r5, r6, r7}, "
+            "[td+%u];\ntcgen05.wait::ld.sync.aligned;\n"
+            "st.global.v4.u32 [g+%u], {r0, r1, r2, r3};\nst.global.v4.u32 [g+%u], {r4, r5, r6, "
+            "r7};\n",
+            n, n * 4, n * 4 + 16);
+    say("tcgen05.fence::before_thread_sync;\nbar.sync 0;\n@!warp0 bra E;\nbar.warp.sync -1;\n");
+    say("tcgen05.dealloc.cta_group::1.sync.aligned.b32 ta, 256;\nE:\nret;\n}\n");
+}
+
+/* Element (i, k) of es bytes in the atoms that say_direct describes. */
+static uint32_t direct_byte(uint32_t i, uint32_t k, uint32_t es)
+{
+    return i % 8 * 16 + i / 8 * 128 + k * es % 16 + k * es / 16 * 2048;
+}
+
+START_TEST(direct_product_is_exact)
+{
+    bool is_scaled = _i / N_POLICIES != 0;
+    uint32_t es = is_scaled ? 1 : 2, k_n = 32 / es, set = is_scaled ? SET_E4M3 : SET_BF16;
+    static int32_t v[2][128][32];
+    static uint32_t exponents[2][128];
+    rng = 91 + (uint64_t)_i;
+    open_device(_i % N_POLICIES);
+    say_direct(is_scaled);
+    load_text();
+    const struct pl_emu_allocation *in = new_memory(1 << 14), *out = new_memory(1 << 16);
+    for (uint32_t x = 0; x < 2; x++)
+        for (uint32_t i = 0; i < 128; i++) {
+            exponents[x][i] = 120 + below(15);
+            for (uint32_t k = 0; k < k_n; k++) {
+                uint32_t pick = below(5);
+                v[x][i][k] = (int32_t)pick - 2;
+                memcpy(in->host + x * 4096 + direct_byte(i, k, es), &codes[set][pick], es);
+            }
+            for (uint32_t id = 0; id < 4 && is_scaled;
+                 id++) /* chunk of 512 bytes; only the factor of our id is right */
+                in->host[8192 + x * 512 + i % 32 * 16 + i / 32 * 4 + id] =
+                    (uint8_t)(id == 1 + x ? exponents[x][i] : 0xff);
+        }
+    const uint64_t params[2] = {in->address, out->address};
+    run(params, 1, 1 << 14);
+    for (uint32_t m = 0; m < 128; m++)
+        for (uint32_t n = 0; n < 128; n++) {
+            int32_t sum = 0;
+            for (uint32_t k = 0; k < k_n; k++)
+                sum += v[0][m][k] * v[1][n][k];
+            float got, want = (float)sum;
+            for (uint32_t x = 0; x < 2 && is_scaled; x++) {
+                uint32_t e = exponents[x][x == 0 ? m : n];
+                for (; e > 127; e--)
+                    want *= 2;
+                for (; e < 127; e++)
+                    want /= 2;
+            }
+            memcpy(&got, out->host + (m * 128 + n) * 4, 4);
+            ck_assert_msg(got == want, "row %u column %u: %g, not %g", m, n, (double)got,
+                          (double)want);
+        }
+    close_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("tcgen05");
@@ -457,6 +588,7 @@ static Suite *make_suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("mma");
     tcase_add_loop_test(t, product_is_exact_on_small_numbers, 0, N_MMA * N_POLICIES);
+    tcase_add_loop_test(t, direct_product_is_exact, 0, 2 * N_POLICIES);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,0 +1,158 @@
+/*
+ * tcgen05.cp and tcgen05.commit: from shared memory to tensor memory, and the word that a chain of operations has ended.
+ *
+ * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.cp, tcgen05.commit
+ */
+#include "emu/exec_async.h"
+#include "emu/tcgen05.h"
+
+#include <string.h>
+
+/* ---- cp ---------------------------------------------------------------------------------------------------------------------------------- */
+
+struct cp_shape {
+    uint32_t n_rows, n_bytes; /* of the source matrix */
+};
+
+static struct cp_shape cp_shape_of(const struct pl_emu_ins *ins)
+{
+    switch (pl_emu_mod(ins, PL_PTX_CAT_TCP)) {
+    case PL_PTX_MOD_TCP_S128X256B: return (struct cp_shape){128, 32};
+    case PL_PTX_MOD_TCP_S4X256B: return (struct cp_shape){4, 32};
+    case PL_PTX_MOD_TCP_S128X128B: return (struct cp_shape){128, 16};
+    case PL_PTX_MOD_TCP_S64X128B: return (struct cp_shape){64, 16};
+    default: return (struct cp_shape){32, 16};
+    }
+}
+
+/* Lanes that row r of the source goes to; returns how many. Source: PTX ISA, tcgen05.cp: Multicast */
+static uint32_t cp_lanes(const struct pl_emu_ins *ins, uint32_t r, uint32_t lanes[4])
+{
+    lanes[0] = pl_emu_mod(ins, PL_PTX_CAT_TCP) == PL_PTX_MOD_TCP_S4X256B ? 32 * r : r;
+    switch (pl_emu_mod(ins, PL_PTX_CAT_WARPX)) {
+    case PL_PTX_MOD_WARPX_X4: lanes[1] = r + 32, lanes[2] = r + 64, lanes[3] = r + 96; return 4;
+    case PL_PTX_MOD_WARPX_X2_02_13: lanes[1] = r + 64; return 2;
+    case PL_PTX_MOD_WARPX_X2_01_23:
+        lanes[0] = r % 32 + r / 32 * 64, lanes[1] = lanes[0] + 32;
+        return 2;
+    default: return 1;
+    }
+}
+
+static void put_chunk(struct pl_async_op *op, struct pl_tmem *t, const struct pl_tc_chunk *k,
+                      uint32_t column)
+{
+    uint32_t words[4], lanes[4], n = cp_lanes(op->pc, k->i, lanes);
+    memcpy(words, pl_async_data(k->place), sizeof words);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < 4; j++)
+            pl_tmem_put(t, (op->u.tmem.address >> 16) + lanes[i], column + j, words[j]);
+}
+
+static bool cp_chunks(struct pl_async_op *op, struct pl_emu_cta *cta, struct pl_tc_chunks *c)
+{
+    struct cp_shape shape = cp_shape_of(op->pc);
+    *c = (struct pl_tc_chunks){.cta = cta, .n_rows = shape.n_rows, .n_k = shape.n_bytes};
+    return pl_tc_matrix_of(op, op->u.tmem.a_desc, 1, false, &c->m);
+}
+
+static enum pl_emu_status write_cp(struct pl_async_op *op)
+{
+    struct pl_emu_cta *ctas[2];
+    pl_tc_ctas_of(op, ctas);
+    bool is_fault = pl_tmem_finish_before(op) != PL_EMU_NEXT;
+    for (uint32_t i = 0; i < 2 && ctas[i] != NULL && !is_fault; i++) {
+        struct pl_tc_chunks c;
+        if (!cp_chunks(op, ctas[i], &c))
+            return PL_EMU_FAULT;
+        for (struct pl_tc_chunk k; pl_tc_next_chunk(op, &c, &k, &is_fault);)
+            put_chunk(op, pl_tmem_of(ctas[i]), &k, (op->u.tmem.address & 0xffff) + k.k / 4);
+    }
+    return is_fault ? PL_EMU_FAULT : PL_EMU_NEXT;
+}
+
+const struct pl_async_kind pl_tmem_cp = {"tcgen05.cp", NULL, write_cp};
+
+static bool cp_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
+{
+    struct pl_emu_cta *ctas[2];
+    op->owner = PL_ASYNC_BY_TMEM;
+    op->is_scattered = true;
+    op->u.tmem.is_pair = pl_emu_mod(ins, PL_PTX_CAT_CTA_GROUP) == PL_PTX_MOD_CTA_GROUP_G2;
+    op->u.tmem.address = (uint32_t)pl_emu_address(op->w, &ins->args[0], lane);
+    op->u.tmem.a_desc = pl_emu_lane(op->w, &ins->args[1], lane);
+    if (!pl_tc_check_pair(op))
+        return false;
+    pl_tc_ctas_of(op, ctas);
+    for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++) {
+        struct pl_tc_chunks c;
+        if (!cp_chunks(op, ctas[i], &c) ||
+            !pl_tmem_check(op, ctas[i], op->u.tmem.address, c.n_rows == 4 ? 97 : 128, c.n_k / 4) ||
+            !pl_tc_check_chunks(op, c, &op->source))
+            return false;
+    }
+    return true;
+}
+
+enum pl_emu_status pl_emu_exec_tc_cp(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    enum pl_emu_status s = pl_tmem_check_group(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
+    PL_EMU_FOR_LANES (lane, w->mask) {
+        struct pl_async_op *op = s == PL_EMU_NEXT ? pl_async_new(w, 1u << lane, &pl_tmem_cp) : NULL;
+        if (op == NULL)
+            return PL_EMU_FAULT;
+        s = pl_tc_submit(op, cp_operands(op, ins, lane));
+    }
+    return s;
+}
+
+/* ---- commit, fences ------------------------------------------------------------------------------------------------------------------------- */
+
+static enum pl_emu_status write_commit(struct pl_async_op *op)
+{
+    return pl_tmem_finish_before(op) != PL_EMU_NEXT ? PL_EMU_FAULT : pl_async_signal_arrive(op, 1);
+}
+
+const struct pl_async_kind pl_tmem_commit = {"tcgen05.commit", NULL, write_commit};
+
+static enum pl_emu_status commit_to(struct pl_emu_warp *w, uint32_t lane, uint32_t address)
+{
+    struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_tmem_commit);
+    if (op == NULL)
+        return PL_EMU_FAULT;
+    op->owner = PL_ASYNC_BY_BARRIER;
+    op->is_generic_proxy = true;
+    op->has_signal = true;
+    return pl_tc_submit(op, pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES,
+                                              "tcgen05.commit", &op->signal) &&
+                                pl_async_bar_check_signal(w, lane, op->signal));
+}
+
+static enum pl_emu_status commit_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                      uint32_t lane)
+{
+    uint32_t address, n_ctas = w->cta->cluster->n_ctas;
+    if (!pl_async_shared_address(w, ins, &ins->args[0], lane, &address))
+        return PL_EMU_FAULT;
+    if (pl_emu_mod(ins, PL_PTX_CAT_MCAST) == PL_PTX_MOD_NONE)
+        return commit_to(w, lane, address);
+    uint32_t mask = (uint32_t)pl_emu_lane(w, &ins->args[1], lane) & 0xffff;
+    if (mask == 0 || mask >> n_ctas != 0) {
+        pl_d_bulk_mask(pl_emu_faults(w, lane), pl_emu_where(w), mask, n_ctas);
+        return PL_EMU_FAULT;
+    }
+    enum pl_emu_status s = PL_EMU_NEXT;
+    for (uint32_t rank = 0; rank < n_ctas && s == PL_EMU_NEXT; rank++)
+        if ((mask >> rank & 1) != 0)
+            s = commit_to(w, lane, rank << PL_EMU_RANK_SHIFT | (address & 0xffffff));
+    return s;
+}
+
+enum pl_emu_status pl_emu_exec_tc_commit(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    enum pl_emu_status s = pl_tmem_check_group(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
+    PL_EMU_FOR_LANES (lane, w->mask)
+        if (s == PL_EMU_NEXT)
+            s = commit_lane(w, ins, lane);
+    return s;
+}

@@ -1,0 +1,141 @@
+#include "emu/tcgen05.h"
+
+/* ---- matrices in shared memory ------------------------------------------------------------------------------------------------ */
+
+bool pl_tc_matrix_of(const struct pl_async_op *op, uint64_t desc, uint32_t es, bool is_mn_major,
+                     struct pl_tc_matrix *m)
+{
+    static const uint8_t spans[8] = {0, 128, 128, 0xff, 64, 0xff, 32, 0xff};
+    *m = (struct pl_tc_matrix){.start = (uint32_t)(desc & 0x3fff) << 4,
+                               .lbo = (uint32_t)(desc >> 16 & 0x3fff) << 4,
+                               .sbo = (uint32_t)(desc >> 32 & 0x3fff) << 4,
+                               .span = spans[desc >> 61],
+                               .is_base32 = desc >> 61 == 1,
+                               .is_mn_major = is_mn_major,
+                               .es = es};
+    const char *what = (desc >> 46 & 7) != 1   ? "a version other than 1"
+                       : m->span == 0xff       ? "a swizzle mode that does not exist"
+                       : (desc >> 49 & 7) != 0 ? "a base offset, whose effect no document states,"
+                       : (desc >> 52 & 1) != 0
+                           ? "an absolute leading dimension, which only K = 96 has,"
+                       : m->is_base32 && !(m->is_mn_major && es == 4)
+                           ? "the 32-byte atom, which only transposed 32-bit operands have,"
+                           : NULL;
+    if (what == NULL)
+        return true;
+    pl_d_mma_desc(pl_async_faults(op), pl_async_where(op), what, desc);
+    return false;
+}
+
+/* Shared offset of element (i, k), whose 16-byte chunk it is in. Formulas: PTX ISA, Canonical layouts. */
+static uint32_t address_of(const struct pl_tc_matrix *m, uint32_t i, uint32_t k)
+{
+    uint32_t es = m->es, t = PL_TC_CHUNK_BYTES / es, w = m->span, offset;
+    if (m->is_base32) {
+        offset = m->start + i % 32 * 4 + i / 32 * m->lbo + k % 4 * 128 + k / 4 * m->sbo;
+        return offset ^ (offset & 0x180) >> 2;
+    }
+    if (!m->is_mn_major)
+        offset = w == 0 ? i % 8 * 16 + i / 8 * m->sbo + k % t * es + k / t * m->lbo
+                        : i % 8 * w + i / 8 * m->sbo + k * es;
+    else
+        offset = w == 0 ? i % t * es + i / t * m->sbo + k % 8 * 16 + k / 8 * m->lbo
+                        : i % (w / es) * es + i / (w / es) * m->lbo + k % 8 * w + k / 8 * m->sbo;
+    offset += m->start;
+    uint32_t rows = w == 128 ? 0x380 : w == 64 ? 0x180 : w == 32 ? 0x080 : 0;
+    return offset ^ (offset & rows) >> 3;
+}
+
+static uint32_t n_chunks(const struct pl_tc_chunks *c)
+{
+    return c->n_rows * c->n_k * c->m.es / PL_TC_CHUNK_BYTES;
+}
+
+bool pl_tc_next_chunk(const struct pl_async_op *op, struct pl_tc_chunks *c, struct pl_tc_chunk *out,
+                      bool *is_fault)
+{
+    uint32_t t = PL_TC_CHUNK_BYTES / c->m.es;
+    if (c->index == n_chunks(c))
+        return false;
+    if (c->m.is_mn_major) {
+        uint32_t per_k = c->n_rows / t;
+        out->i = c->index % per_k * t;
+        out->k = c->index / per_k;
+    } else {
+        uint32_t per_i = c->n_k / t;
+        out->i = c->index / per_i;
+        out->k = c->index % per_i * t;
+    }
+    c->index++;
+    uint32_t address = address_of(&c->m, out->i, out->k);
+    out->place = (struct pl_async_place){c->cta, address - PL_EMU_SHARED_BASE};
+    if (address >= PL_EMU_SHARED_BASE &&
+        address - PL_EMU_SHARED_BASE + PL_TC_CHUNK_BYTES <= c->cta->shared.n_bytes)
+        return true;
+    pl_emu_fault_shared(op->w, (uint32_t)__builtin_ctz(op->lanes),
+                        c->cta->rank << PL_EMU_RANK_SHIFT | address, PL_TC_CHUNK_BYTES,
+                        "tcgen05 operand");
+    *is_fault = true;
+    return false;
+}
+
+void pl_tc_ctas_of(const struct pl_async_op *op, struct pl_emu_cta *ctas[2])
+{
+    struct pl_emu_cta *own = op->w->cta;
+    ctas[0] = op->u.tmem.is_pair ? &own->cluster->ctas[own->rank & ~1u] : own;
+    ctas[1] = op->u.tmem.is_pair ? &own->cluster->ctas[own->rank | 1u] : NULL;
+}
+
+bool pl_tc_check_chunks(struct pl_async_op *op, struct pl_tc_chunks c, struct pl_async_range *used)
+{
+    bool is_fault = false, is_checking = op->w->cta->cluster->async->is_checking;
+    for (struct pl_tc_chunk k; pl_tc_next_chunk(op, &c, &k, &is_fault);) {
+        struct pl_async_range r = {c.cta, k.place.offset_bytes,
+                                   k.place.offset_bytes + PL_TC_CHUNK_BYTES};
+        if (is_checking && pl_async_check_read(op, &r) != PL_EMU_NEXT)
+            return false;
+        if (used == NULL || c.cta != op->w->cta)
+            continue;
+        bool is_first = used->cta == NULL;
+        used->cta = c.cta;
+        used->first = is_first || r.first < used->first ? r.first : used->first;
+        used->end = r.end > used->end ? r.end : used->end;
+    }
+    return !is_fault;
+}
+
+/* ---- who takes part, in what order ---------------------------------------------------------------------------------------------- */
+
+bool pl_tc_check_pair(struct pl_async_op *op)
+{
+    uint32_t n_ctas = op->w->cta->cluster->n_ctas, rank = op->w->cta->rank;
+    if (!op->u.tmem.is_pair || (rank | 1) < n_ctas)
+        return true;
+    pl_d_mma_pair(pl_async_faults(op), pl_async_where(op), rank, n_ctas);
+    return false;
+}
+
+enum pl_emu_status pl_tmem_finish_before(struct pl_async_op *op)
+{
+    struct pl_emu_async *a = op->w->cta->cluster->async;
+    for (;;) {
+        struct pl_async_op *o = a->first;
+        while (o != NULL &&
+               !(o->serial < op->serial && o->w == op->w && o->lanes == op->lanes &&
+                 (o->kind == &pl_tmem_mma || o->kind == &pl_tmem_cp || o->kind == &pl_tmem_commit)))
+            o = o->next;
+        if (o == NULL)
+            return PL_EMU_NEXT;
+        enum pl_emu_status s = pl_async_finish(o);
+        if (s != PL_EMU_NEXT)
+            return s;
+    }
+}
+
+enum pl_emu_status pl_tc_submit(struct pl_async_op *op, bool is_good)
+{
+    if (is_good)
+        return pl_async_submit(op);
+    pl_async_drop(op);
+    return PL_EMU_FAULT;
+}
