@@ -364,7 +364,8 @@ static enum fit predicate_fit(const struct pl_ptx_parser *p, const struct pl_ptx
                               bool is_dest)
 {
     if (op->kind == PL_PTX_OP_IMM)
-        return is_dest || op->is_float || op->imm > 1 ? WRONG_KIND : FITS;
+        return is_dest || op->is_float ? WRONG_KIND
+                                       : FITS; /* any integer: nvcc writes -1 for true */
     if (op->kind == PL_PTX_OP_SREG)
         return !is_dest && pl_ptx_sregs[op->sreg].type == PL_PTX_TYPE_PRED ? FITS : WRONG_KIND;
     if (op->kind != PL_PTX_OP_REG || (is_dest && op->is_negated))
@@ -534,19 +535,6 @@ static bool fits_shape(struct reader *r, const struct pl_ptx_shape *shape, struc
     return at == r->n;
 }
 
-/* Does a shape that fits take a constant for a predicate where the chosen one wants a number? Then the number is meant:
- * cp.async's source size, not its predicate. */
-static bool is_by_constant(const struct reader *r, const struct reader *other,
-                           const struct pl_ptx_shape *chosen, const struct pl_ptx_shape *shape)
-{
-    for (uint32_t i = 0; i < r->n; i++)
-        if (r->ops[i].kind == PL_PTX_OP_IMM &&
-            shape->specs[other->spec_of[i]].want == PL_PTX_WANT_SPRED &&
-            chosen->specs[r->spec_of[i]].want != PL_PTX_WANT_SPRED)
-            return true;
-    return false;
-}
-
 /* For the assertion that rows do not overlap: no shape but the chosen one fits. */
 __attribute__((unused)) static bool is_only_fit(struct reader *r, const struct pl_ptx_shape *shapes,
                                                 uint32_t n, const struct pl_ptx_shape *chosen)
@@ -554,8 +542,7 @@ __attribute__((unused)) static bool is_only_fit(struct reader *r, const struct p
     struct reader other = *r;
     struct misfit misfit;
     for (uint32_t i = 0; i < n; i++)
-        if (&shapes[i] != chosen && fits_shape(&other, &shapes[i], &misfit) &&
-            !is_by_constant(r, &other, chosen, &shapes[i]))
+        if (&shapes[i] != chosen && fits_shape(&other, &shapes[i], &misfit))
             return false;
     return true;
 }
