@@ -196,7 +196,7 @@ static void put_register(struct pl_buf *b, unsigned type)
         name = "f";
     if (type == PL_PTX_TYPE_F64)
         name = "e";
-    if (t->bits == 8 && t->class == PL_PTX_CLASS_PACKED)
+    if (t->bits == 8 && t->class != PL_PTX_CLASS_FLOAT)
         name = "b";
     bool is_pred = strcmp(name, "p") == 0;
     pl_buf_puts(b, name);

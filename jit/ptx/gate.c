@@ -107,6 +107,10 @@ static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
         if (bits == 128)
             tighten(g, (struct pl_ptx_gate){83, 70, 0});
         break;
+    case PL_PTX_cvt_tf32_f32:
+        if (ins->mods[PL_PTX_CAT_SAT] != 0 && ins->mods[PL_PTX_CAT_RND] != PL_PTX_MOD_RND_RNA)
+            tighten(g, (struct pl_ptx_gate){86, 90, 0});
+        break;
     case PL_PTX_atom_cas:
         if (bits == 16)
             tighten(g, (struct pl_ptx_gate){63, 70, 0});
@@ -131,14 +135,15 @@ static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
 
 bool pl_ptx_has_operand_gate(enum pl_ptx_form form)
 {
-    return form == PL_PTX_mbarrier_arrive || form == PL_PTX_tensormap_replace_enum;
+    return form == PL_PTX_mbarrier_arrive || form == PL_PTX_mbarrier_arrive_drop ||
+           form == PL_PTX_tensormap_replace_enum;
 }
 
 static void gate_operands(const struct pl_ptx_ins *ins, const struct pl_ptx_operand *pool,
                           struct pl_ptx_gate *g)
 {
     const struct pl_ptx_operand *ops = &pool[ins->operands];
-    if (ins->form == PL_PTX_mbarrier_arrive) {
+    if (ins->form == PL_PTX_mbarrier_arrive || ins->form == PL_PTX_mbarrier_arrive_drop) {
         if (ops[0].kind == PL_PTX_OP_SINK)
             tighten(g, (struct pl_ptx_gate){71, 80, 0});
         if (ins->n_operands == 3)

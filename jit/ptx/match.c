@@ -419,10 +419,13 @@ static bool resolve_operand(const struct pl_ptx_ins *ins, struct span item,
     return resolve_kind(ins, kind, spec);
 }
 
+/* May registers be wider than the type? Those of the conversions between bf16 and integers may not. */
 static bool has_wide_registers(enum pl_ptx_form form)
 {
-    static const char *const opcodes[] = {"ld", "ldu", "st", "cvt"};
+    static const char *const opcodes[] = {"cvt", "ld", "ldu", "st"};
     struct span op = opcode_of(form);
+    if (form == PL_PTX_cvt_int_bf16 || form == PL_PTX_cvt_bf16_int)
+        return false;
     for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++)
         if (is_text(op, opcodes[i]))
             return true;
@@ -432,6 +435,8 @@ static bool has_wide_registers(enum pl_ptx_form form)
 static void resolve_operands(struct pl_ptx_shape *shape)
 {
     bool is_wide_ok = has_wide_registers((enum pl_ptx_form)shape->ins.form);
+    struct span op = opcode_of((enum pl_ptx_form)shape->ins.form);
+    bool has_specials = is_text(op, "mov") || is_text(op, "cvt"); /* who reads special registers */
     const char *s = pl_ptx_infos[shape->ins.form].operands;
     while (*s != 0) {
         struct span item = {s, strcspn(s, ",")};
@@ -439,6 +444,7 @@ static void resolve_operands(struct pl_ptx_shape *shape)
         PL_ASSERT(shape->n_specs < PL_PTX_MAX_OPERANDS);
         if (resolve_operand(&shape->ins, item, spec)) {
             spec->is_wide_ok = is_wide_ok;
+            spec->is_special_ok = has_specials;
             shape->n_specs++;
         }
         s += item.n_bytes;
@@ -446,45 +452,9 @@ static void resolve_operands(struct pl_ptx_shape *shape)
     }
 }
 
-static const char *find_mma_conflict(const struct pl_ptx_ins *ins)
-{
-    uint8_t collector = ins->mods[PL_PTX_CAT_COLLECTOR], scale = ins->mods[PL_PTX_CAT_SCALE_VEC];
-    if (ins->mods[PL_PTX_CAT_ASHIFT] != 0 &&
-        (collector == PL_PTX_MOD_COLLECTOR_A_USE || collector == PL_PTX_MOD_COLLECTOR_A_FILL))
-        return pl_ptx_mods[collector].text;
-    if (ins->form == PL_PTX_mma_m16n8k64_mxf4nvf4 &&
-        (scale == PL_PTX_MOD_SCALE_VEC_X4) != (ins->types[4] == PL_PTX_TYPE_UE4M3))
-        return scale != 0 ? pl_ptx_mods[scale].text : pl_ptx_types[ins->types[4]].text;
-    return NULL;
-}
-
-/* Combinations that the categories alone allow. The text of the modifier at fault, or NULL. */
-static const char *find_conflict(const struct pl_ptx_ins *ins)
-{
-    const struct pl_ptx_info *info = &pl_ptx_infos[ins->form];
-    uint8_t mode = ins->mods[PL_PTX_CAT_TMODE];
-    if (mode == PL_PTX_MOD_TMODE_GATHER4 || mode == PL_PTX_MOD_TMODE_SCATTER4) {
-        if (ins->mods[PL_PTX_CAT_DIM] != PL_PTX_MOD_DIM_D2)
-            return pl_ptx_mods[mode].text;
-    } else if (mode != 0 && mode != PL_PTX_MOD_TMODE_TILE && coordinates(ins) < 3) {
-        return pl_ptx_mods[mode].text;
-    }
-    if ((info->flags & PL_PTX_F_TMEM) && tmem_length(ins) > 128)
-        return pl_ptx_mods[ins->mods[PL_PTX_CAT_NUM]].text;
-    if (ins->mods[PL_PTX_CAT_XORSIGN] != 0 && ins->mods[PL_PTX_CAT_ABS] == 0)
-        return "xorsign";
-    if (ins->mods[PL_PTX_CAT_MMIO] != 0 && ins->mods[PL_PTX_CAT_SEM] == 0)
-        return "mmio";
-    if (ins->mods[PL_PTX_CAT_VEC] != 0 && (info->flags & (PL_PTX_F_MEM_R | PL_PTX_F_MEM_W)) &&
-        pl_ptx_types[ins->types[0]].bits * vector_length(ins) >
-            (ins->form == PL_PTX_st_async ? 128 : 256))
-        return pl_ptx_mods[ins->mods[PL_PTX_CAT_VEC]].text;
-    return find_mma_conflict(ins);
-}
-
 bool pl_ptx_resolve(struct pl_ptx_shape *shape)
 {
-    if (find_conflict(&shape->ins) != NULL)
+    if (pl_ptx_find_conflict(&shape->ins) != NULL)
         return false;
     shape->n_specs = 0;
     resolve_operands(shape);
@@ -557,7 +527,7 @@ static bool match_rows(struct pl_ptx_parser *p, struct match *m, const struct pl
         bool is_taken = takes_row(m, (enum pl_ptx_form)form, op->n_bytes);
         if (m->is_refused_whole && mn->n_shapes != 0)
             continue;
-        if (is_taken && (why->conflict = find_conflict(&m->ins)) == NULL) {
+        if (is_taken && (why->conflict = pl_ptx_find_conflict(&m->ins)) == NULL) {
             if (!add_shape(p, m, text, op->n_bytes))
                 return false;
             mn->n_shapes++;

@@ -333,6 +333,8 @@ static enum fit constant_fit(const struct pl_ptx_operand *op, const struct pl_pt
 
 static enum fit special_fit(const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
 {
+    if (!spec->is_special_ok)
+        return WRONG_KIND;
     unsigned bits = pl_ptx_types[pl_ptx_sregs[op->sreg].type].bits,
              want = pl_ptx_types[spec->type].bits;
     bool is_int = pl_ptx_types[spec->type].class != PL_PTX_CLASS_FLOAT;

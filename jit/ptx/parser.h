@@ -99,8 +99,9 @@ struct pl_ptx_spec {
     uint8_t type; /* enum pl_ptx_type that the operand holds, NONE: any address size */
     uint16_t n;
     bool is_optional;
-    bool has_sink;   /* '_' is allowed */
-    bool is_wide_ok; /* ld, st, cvt: a register may be wider than the type */
+    bool has_sink;      /* '_' is allowed */
+    bool is_wide_ok;    /* ld, st, cvt: a register may be wider than the type */
+    bool is_special_ok; /* mov, cvt: a source may be a special register */
     uint8_t
         pair; /* 0 no pair; 1 the second half may be absent; 2 must be there. It is a predicate destination. */
 };
@@ -219,6 +220,8 @@ uint32_t pl_ptx_add_reg(struct pl_ptx_parser *p, const char *name, enum pl_ptx_t
 
 /* ---- match.c ---- */
 bool pl_ptx_match_init(struct pl_ptx_parser *p);
+/* What of the modifiers and types does not go with the rest, conflict.c; NULL: nothing. */
+const char *pl_ptx_find_conflict(const struct pl_ptx_ins *ins);
 /* Fill the operand pattern of a shape whose ins has form, types and modifiers. False: these exclude each other. */
 bool pl_ptx_resolve(struct pl_ptx_shape *shape);
 /* The mnemonic at s: its shapes. */
