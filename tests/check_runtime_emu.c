@@ -282,6 +282,53 @@ START_TEST(many_sizes)
 }
 END_TEST
 
+/* ---- edited bodies ---- */
+
+static int body_version;
+
+static void edited_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_offs at = PL_OFF(b, pl_program_id(b, 0));
+    pl_val v = pl_load(b, pl_tile(b, x, at, PL_SHAPE(128)));
+    pl_store(b, pl_tile(b, y, at, PL_SHAPE(128)), pl_mul(b, v, (float)body_version));
+}
+
+static void edited_dims(const pl_request *r, const void *params, pl_launch_dims *out)
+{
+    (void)params;
+    *out = (pl_launch_dims){{(r->args[0].u.tensor.shape[0] + 127) / 128, 1, 1}};
+}
+
+/* A body edited 100 times, under one name, with a warm disk cache: each time the new body's result. */
+START_TEST(edited_bodies_give_new_results)
+{
+    static const pl_param_decl decls[2] = {
+        {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 1, .dtypes = PL_DT(F32)},
+        {.name = "y", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 1, .dtypes = PL_DT(F32)}};
+    const pl_kernel kernel = {.struct_size = sizeof kernel,
+                              .name = "edited",
+                              .params = decls,
+                              .n_params = 2,
+                              .n_configs = 1,
+                              .body = edited_body,
+                              .launch_dims = edited_dims};
+    for (int i = 0; i < 100; i++) {
+        struct work w;
+        body_version = 1 + i % 50; /* the second half is on disk already */
+        make_work(&w, open_context(0, cache_folder));
+        const pl_arg args[2] = {pl_arg_tensor(pl_tensor_make(w.x, PL_F32, PL_SHAPE(N_ELEMS))),
+                                pl_arg_tensor(pl_tensor_make(w.y, PL_F32, PL_SHAPE(N_ELEMS)))};
+        ck_assert_msg(pl_launch(w.ctx, &kernel, NULL, args, 2, NULL, &err) == PL_OK, "%s",
+                      err.text);
+        check(&w, NULL, (float)body_version);
+        ck_assert_uint_eq(pl_context_stats(w.ctx).hit_disk, i < 50 ? 0 : 1);
+        pl_context_destroy(w.ctx);
+    }
+}
+END_TEST
+
 /* ---- capture and graphs ---- */
 
 /* Case 29, and a replay. */
@@ -490,6 +537,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, one_folder_two_chips);
     tcase_add_test(t, threads_launch);
     tcase_add_test(t, many_sizes);
+    tcase_add_test(t, edited_bodies_give_new_results);
     tcase_add_test(t, capture_of_a_cold_kernel);
     tcase_add_test(t, cold_launch_beside_a_capture);
     tcase_add_test(t, forked_child);
