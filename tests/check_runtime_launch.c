@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/suite.h"
 
@@ -398,6 +399,11 @@ START_TEST(faults_name_the_last_launches)
     ck_assert_int_eq(err.driver_code, 719);
     ck_assert_ptr_nonnull(strstr(err.text, "pl_twice_"));
     ck_assert_ptr_nonnull(strstr(err.text, "<1x3x1>"));
+    pl_launch_record last[2];
+    ck_assert_uint_eq(pl_context_last_launches(ctx, last, 2), 2); /* the failing one too */
+    ck_assert_str_eq(last[0].entry, last[1].entry);
+    ck_assert_uint_eq(last[1].grid[1], 3);
+    ck_assert_uint_eq(last[1].n_threads, nd->config.block[0]);
 }
 END_TEST
 
@@ -432,6 +438,66 @@ START_TEST(never_respects_facts)
     launch_ok();
     args[0].u.tensor.address += 4;
     ck_assert_int_eq(launch_on(stream, &never), PL_E_NOT_CACHED);
+}
+END_TEST
+
+/* The status of an asynchronous launch once it is no longer pending. */
+static pl_status launch_until_settled(const pl_kernel *k, int *n_pending)
+{
+    const pl_launch_options o = with(PL_COMPILE_ASYNC);
+    for (*n_pending = 0; *n_pending < 100000; ++*n_pending) {
+        pl_status st = pl_launch(ctx, k, stream, args, 2, &o, &err);
+        if (st != PL_E_PENDING)
+            return st;
+        ck_assert_int_eq(err.code, 6125);
+        usleep(100);
+    }
+    return PL_E_PENDING;
+}
+
+START_TEST(asynchronous_builds)
+{
+    int n_pending;
+    nd->load_ns = 3000000;
+    ck_assert_int_eq(launch_until_settled(&kernel, &n_pending), PL_OK);
+    ck_assert_int_gt(n_pending, 0);
+    ck_assert_uint_eq(stats().builds, 1);
+    ck_assert_uint_eq(stats().launches, 1);
+    launch_ok();
+    ck_assert_uint_eq(stats().builds, 1);
+    pl_kernel k = kernel;
+    k.body = bad_body; /* its error comes with a later call, and stays */
+    ck_assert_int_eq(launch_until_settled(&k, &n_pending), PL_E_INVALID);
+    ck_assert_int_ne(err.code, 0);
+    ck_assert_int_eq(launch_until_settled(&k, &n_pending), PL_E_INVALID);
+    ck_assert_int_eq(n_pending, 0);
+}
+END_TEST
+
+/* A blocking launch waits for the worker's build. */
+START_TEST(blocking_beside_asynchronous)
+{
+    const pl_launch_options o = with(PL_COMPILE_ASYNC);
+    nd->load_ns = 3000000;
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_PENDING);
+    launch_ok();
+    ck_assert_uint_eq(stats().builds, 1);
+}
+END_TEST
+
+START_TEST(ending_with_builds_waiting)
+{
+    static const char *const names[6] = {"a", "b", "c", "d", "e", "f"};
+    const pl_launch_options o = with(PL_COMPILE_ASYNC);
+    pl_kernel k[6];
+    nd->load_ns = 2000000;
+    for (int i = 0; i < 6; i++) {
+        k[i] = kernel;
+        k[i].name = names[i];
+        ck_assert_int_eq(pl_launch(ctx, &k[i], stream, args, 2, &o, &err), PL_E_PENDING);
+    }
+    pl_context_destroy(ctx);
+    make_context(NULL);
 }
 END_TEST
 
@@ -1004,7 +1070,7 @@ static Suite *make_suite(void)
 {
     const struct {
         const char *name;
-        const TTest *tests[6];
+        const TTest *tests[8];
     } groups[] = {
         {"counts",
          {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
@@ -1013,7 +1079,8 @@ static Suite *make_suite(void)
          {broken_arguments, broken_kernels, broken_bodies, recursion,
           faults_name_the_last_launches}},
         {"policies",
-         {never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
+         {asynchronous_builds, blocking_beside_asynchronous, ending_with_builds_waiting,
+          never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
           legacy_stream_beside_a_capture}},
         {"grids",
          {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster}},
@@ -1034,7 +1101,7 @@ static Suite *make_suite(void)
         TCase *t = tcase_create(groups[i].name);
         tcase_add_checked_fixture(t, setup, teardown);
         tcase_set_timeout(t, 60);
-        for (int k = 0; k < 6 && groups[i].tests[k] != NULL; k++)
+        for (int k = 0; k < 8 && groups[i].tests[k] != NULL; k++)
             tcase_add_test(t, groups[i].tests[k]);
         if (i == 1)
             tcase_add_loop_test(t, each_driver_call_fails, 0,

@@ -139,7 +139,10 @@ typedef struct pl_event {
     uint64_t n_ns;
 } pl_event;
 
-/* Callbacks are never called under a lock of plaunch's. They may be called from any thread that is inside a pl_ function. */
+/*
+ * Callbacks are never called under a lock of plaunch's. They may be called from any thread that is inside a pl_ function, and
+ * from the workers of PL_COMPILE_ASYNC.
+ */
 typedef void (*pl_log_function)(pl_severity_level level, const char *topic, const char *text,
                                 void *user);
 typedef void (*pl_event_function)(const pl_event *event, void *user);
@@ -205,12 +208,26 @@ PL_API void pl_context_write_prometheus(const pl_context *ctx,
                                         void (*put)(const char *text, size_t n_bytes, void *user),
                                         void *user);
 
+/* One of the last launches, for a look after a fault. */
+typedef struct pl_launch_record {
+    char entry[64]; /* "pl_scale_1f2e3d4c", as profilers and core dumps show it */
+    uint32_t grid[3];
+    uint32_t n_threads; /* of a block */
+} pl_launch_record;
+
+/*
+ * The last launches of the context: each thread's newest first, at most 32 of a thread. Reads no driver; may be called at any
+ * time, also after a fault. Returns how many there are; fills at most n_records.
+ */
+PL_API size_t pl_context_last_launches(const pl_context *ctx, pl_launch_record *records,
+                                       size_t n_records);
+
 /* ---- launching ---- */
 
 typedef enum pl_compile_policy {
     PL_COMPILE_BLOCK, /* build in this call */
     PL_COMPILE_NEVER, /* PL_E_NOT_CACHED, unless a prepared variant serves the request */
-    PL_COMPILE_ASYNC  /* PL_E_PENDING; built by the executor or one lazy worker */
+    PL_COMPILE_ASYNC  /* PL_E_PENDING; built by a worker of the context, started when first needed */
 } pl_compile_policy;
 
 enum {

@@ -58,22 +58,29 @@ void pl_context_tell(struct pl_context *ctx, pl_event_kind kind, pl_severity_lev
     ctx->event(&e, ctx->user);
 }
 
-void pl_context_recent(const struct pl_context *ctx, char *out, size_t n_bytes)
+size_t pl_context_last_launches(const pl_context *ctx, pl_launch_record *records, size_t n_records)
 {
     size_t n = 0;
-    out[0] = '\0';
     for (const struct pl_thread *t = atomic_load(&ctx->threads.all); t != NULL; t = t->next) {
         uint32_t end = atomic_load(&t->n_recent);
         uint32_t first = end > PL_RECENT_COUNT ? end - PL_RECENT_COUNT : 0;
-        for (uint32_t i = end; i > first && n + 1 < n_bytes; i--) {
-            const struct pl_recent *r = &t->recent[(i - 1) % PL_RECENT_COUNT];
-            int w = snprintf(out + n, n_bytes - n, "%s%s<%ux%ux%u>", n != 0 ? ", " : "", r->entry,
-                             r->grid[0], r->grid[1], r->grid[2]);
-            n = w < 0 || (size_t)w >= n_bytes - n ? n_bytes : n + (size_t)w;
-        }
+        for (uint32_t i = end; i > first; i--, n++)
+            if (n < n_records)
+                records[n] = t->recent[(i - 1) % PL_RECENT_COUNT];
     }
-    if (out[0] == '\0')
-        snprintf(out, n_bytes, "none of plaunch's");
+    return n;
+}
+
+void pl_context_recent(const struct pl_context *ctx, char *out, size_t n_bytes)
+{
+    pl_launch_record last[8];
+    size_t n = pl_context_last_launches(ctx, last, PL_COUNT(last)), used = 0;
+    snprintf(out, n_bytes, "none of plaunch's");
+    for (size_t i = 0; i < n && i < PL_COUNT(last) && used + 1 < n_bytes; i++) {
+        int w = snprintf(out + used, n_bytes - used, "%s%s<%ux%ux%u>", used != 0 ? ", " : "",
+                         last[i].entry, last[i].grid[0], last[i].grid[1], last[i].grid[2]);
+        used += w < 0 ? n_bytes : (size_t)w;
+    }
 }
 
 /* ---- CUDA contexts ---- */
@@ -360,6 +367,7 @@ static void free_variant(struct pl_entry *e, void *user)
 static void destroy(struct pl_context *ctx, bool is_child)
 {
     struct pl_alloc_hooks hooks = ctx->hooks;
+    pl_async_fini(&ctx->async, ctx, is_child);
     pl_cache_each(&ctx->cache, free_variant, ctx);
     pl_cache_fini(&ctx->cache);
     pl_modules_fini(&ctx->modules, ctx, is_child);
@@ -391,6 +399,7 @@ static struct pl_context *make_empty(const pl_context_options *o)
     if (!pl_threads_init(&ctx->threads, &ctx->hooks))
         goto no_threads;
     pthread_mutex_init(&ctx->slots_lock, NULL);
+    pl_async_init(&ctx->async, o->n_threads);
     pthread_mutex_init(&ctx->modules.lock, NULL);
     return ctx;
 no_threads:

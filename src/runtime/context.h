@@ -6,6 +6,7 @@
  * a callback.
  */
 #include "src/runtime/assemble.h"
+#include "src/runtime/async.h"
 #include "src/runtime/cache.h"
 #include "src/runtime/driver.h"
 #include "src/runtime/load.h"
@@ -47,6 +48,7 @@ struct pl_context {
     struct pl_threads threads;
     _Atomic uint64_t n_prepared; /* serial numbers */
     struct pl_cache cache;
+    struct pl_async async;
     struct pl_modules modules;
     struct pl_store store, read_only_store;
     struct pl_assembler assembler; /* the one chosen for this device */

@@ -90,9 +90,19 @@ static pl_status build(struct pl_entry *e, struct pl_ask *ask, struct pl_run *ru
     return st;
 }
 
+/* Under PL_COMPILE_ASYNC: hand the build over, unless someone has it already. */
+static pl_status start_build(struct pl_entry *e, enum pl_claim claim, struct pl_ask *ask,
+                             struct pl_run *run)
+{
+    if (claim == PL_CLAIM_BUILD)
+        return pl_async_add(run->call->ctx, e, ask, run->call);
+    return pl_e_pending(run->call, PL_E_PENDING, (struct pl_where){0}, run->call->kernel);
+}
+
 static pl_status build_or_wait(struct pl_variant **out, struct pl_ask *ask, struct pl_run *run)
 {
     struct pl_cache *cache = &run->call->ctx->cache;
+    const bool is_async = ask->options.policy == PL_COMPILE_ASYNC;
     struct pl_key key;
     pl_ask_key(ask, &key);
     uint64_t hash = pl_key_hash(&key);
@@ -100,13 +110,15 @@ static pl_status build_or_wait(struct pl_variant **out, struct pl_ask *ask, stru
         struct pl_entry *e;
         uint64_t wait_ns = 0;
         pl_status st = PL_OK;
-        enum pl_claim claim = pl_cache_claim(cache, &key, hash, true, &e, &wait_ns);
+        enum pl_claim claim = pl_cache_claim(cache, &key, hash, !is_async, &e, &wait_ns);
         pl_thread_count(run->thread, PL_STAT_wait_ns, wait_ns);
         switch (claim) {
         case PL_CLAIM_READY: break;
-        case PL_CLAIM_BUILD: st = build(e, ask, run); break;
+        case PL_CLAIM_BUILD:
+            st = is_async ? start_build(e, claim, ask, run) : build(e, ask, run);
+            break;
+        case PL_CLAIM_BUSY: st = start_build(e, claim, ask, run); break;
         case PL_CLAIM_REFUSED: return refused(e, run->call);
-        case PL_CLAIM_BUSY:
         case PL_CLAIM_NOMEM:
             return pl_e_out_of_memory(run->call, PL_E_NOMEM, (struct pl_where){0}, "the cache");
         }

@@ -24,12 +24,6 @@ enum { PL_RECENT_COUNT = 32, PL_CACHE_LINE = 64 };
 
 struct pl_variant;
 
-struct pl_recent {
-    char entry[64]; /* "pl_scale_1f2e3d4c" */
-    uint32_t grid[3];
-    uint32_t n_threads;
-};
-
 struct pl_thread {
     char pad_front[PL_CACHE_LINE]; /* no line of it is shared with a neighbour */
     void *start;                   /* what the allocator gave: hooks align less than a memo wants */
@@ -38,7 +32,7 @@ struct pl_thread {
     _Atomic(const struct pl_variant *) in_use; /* the evictor leaves it alone; NULL between calls */
     _Atomic uint64_t counts[PL_STAT_COUNT];    /* written by the owner only */
     _Atomic uint32_t n_recent; /* launches so far; the last PL_RECENT_COUNT are kept */
-    struct pl_recent recent[PL_RECENT_COUNT];
+    pl_launch_record recent[PL_RECENT_COUNT];
     struct pl_tmap_cache maps;
     struct pl_memo memos[PL_MEMO_LINES];
     char pad_back[PL_CACHE_LINE];
