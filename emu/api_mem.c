@@ -1,6 +1,6 @@
 /*
- * Memory: device, page-locked, managed, registered; pools; pointer attributes.
- * Driver API reference: Memory Management, Stream Ordered Memory Allocator, Unified Addressing.
+ * Memory: device, page-locked, managed, registered; pointer attributes. Pools are in emu/api_pool.c.
+ * Driver API reference: Memory Management, Unified Addressing.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -17,7 +17,6 @@
 static struct {
     struct pl_alloc **data; /* by address */
     size_t n, cap;
-    struct pl_pool *pools;
 } table;
 
 /* ---- the table ------------------------------------------------------------------------------------------ */
@@ -42,7 +41,7 @@ struct pl_alloc *pl_alloc_find(uint64_t address)
     return a != NULL && address - a->address < a->n_bytes ? a : NULL;
 }
 
-static struct pl_alloc *find_start(uint64_t address)
+struct pl_alloc *pl_alloc_start(uint64_t address)
 {
     struct pl_alloc *a = pl_alloc_find(address);
     return a != NULL && a->address == address ? a : NULL;
@@ -92,8 +91,8 @@ static struct pl_emu_memory *memory_of(const struct pl_device *d)
     return pl_emu_device_memory(d->emu);
 }
 
-static CUresult alloc_device(struct pl_context *ctx, size_t n_bytes, struct pl_pool *pool,
-                             CUdeviceptr *ptr)
+CUresult pl_mem_alloc(struct pl_context *ctx, size_t n_bytes, struct pl_pool *pool,
+                      CUdeviceptr *ptr)
 {
     if (n_bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -118,7 +117,7 @@ CUresult pl_cuMemAlloc_v2(CUdeviceptr *ptr, size_t n_bytes)
 {
     if (ptr == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return alloc_device(pl_ctx_current(), n_bytes, NULL, ptr);
+    return pl_mem_alloc(pl_ctx_current(), n_bytes, NULL, ptr);
 }
 
 CUresult pl_cuMemAllocPitch_v2(CUdeviceptr *ptr, size_t *pitch, size_t width_bytes, size_t height,
@@ -130,7 +129,7 @@ CUresult pl_cuMemAllocPitch_v2(CUdeviceptr *ptr, size_t *pitch, size_t width_byt
     size_t row_bytes = (width_bytes + 511) / 512 * 512;
     if (row_bytes < width_bytes || row_bytes > SIZE_MAX / height)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = alloc_device(pl_ctx_current(), row_bytes * height, NULL, ptr);
+    CUresult r = pl_mem_alloc(pl_ctx_current(), row_bytes * height, NULL, ptr);
     if (r == CUDA_SUCCESS)
         *pitch = row_bytes;
     return r;
@@ -262,7 +261,7 @@ static void free_alloc(struct pl_alloc *a)
 
 CUresult pl_mem_free_now(uint64_t address)
 {
-    struct pl_alloc *a = find_start(address);
+    struct pl_alloc *a = pl_alloc_start(address);
     if (a == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     free_alloc(a);
@@ -272,7 +271,7 @@ CUresult pl_mem_free_now(uint64_t address)
 /* Freeing waits for the work of the context, which may use the memory. */
 static CUresult free_after_work(uint64_t address, bool is_device)
 {
-    struct pl_alloc *a = find_start(address);
+    struct pl_alloc *a = pl_alloc_start(address);
     if (a == NULL || (is_device ? a->kind == PL_ALLOC_HOST : a->kind != PL_ALLOC_HOST) ||
         a->kind == PL_ALLOC_REGISTERED)
         return CUDA_ERROR_INVALID_VALUE;
@@ -290,7 +289,7 @@ CUresult pl_cuMemFreeHost(void *ptr) { return free_after_work((uintptr_t)ptr, fa
 
 CUresult pl_cuMemHostUnregister(void *ptr)
 {
-    struct pl_alloc *a = find_start((uintptr_t)ptr);
+    struct pl_alloc *a = pl_alloc_start((uintptr_t)ptr);
     if (a == NULL || a->kind != PL_ALLOC_REGISTERED)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     struct pl_context *ctx = a->ctx;
@@ -533,245 +532,12 @@ CUresult pl_cuMemPrefetchAsync_v2(CUdeviceptr ptr, size_t count, CUmemLocation l
     return r != CUDA_SUCCESS ? r : pl_stream_submit(s, &(struct pl_work){0}, NULL, NULL);
 }
 
-/* ---- pools ------------------------------------------------------------------------------------------------------------------ */
-
-static struct pl_pool *create_pool(struct pl_device *d)
-{
-    struct pl_pool *p = calloc(1, sizeof *p);
-    if (p == NULL || !pl_obj_add(&p->obj, PL_OBJ_POOL)) {
-        free(p);
-        return NULL;
-    }
-    p->device = d;
-    p->reuse[0] = p->reuse[1] = p->reuse[2] = 1;
-    p->next = table.pools;
-    table.pools = p;
-    return p;
-}
-
-static struct pl_pool *default_pool(struct pl_device *d)
-{
-    if (d->default_pool == NULL) {
-        d->default_pool = create_pool(d);
-        if (d->default_pool != NULL)
-            d->default_pool->is_default = true;
-    }
-    return d->default_pool;
-}
-
-static struct pl_pool *current_pool(struct pl_device *d)
-{
-    return d->pool != NULL && !d->pool->is_dead ? d->pool : default_pool(d);
-}
-
 void pl_mem_reset(void)
 {
-    while (table.pools != NULL) {
-        struct pl_pool *p = table.pools;
-        table.pools = p->next;
-        pl_obj_remove(&p->obj);
-        free(p);
-    }
     while (table.n != 0)
         remove_alloc(table.data[table.n - 1]);
     free(table.data);
     table.data = NULL;
     table.cap = 0;
-}
-
-static CUresult give_pool(CUdevice dev, CUmemoryPool *out,
-                          struct pl_pool *(*of)(struct pl_device *))
-{
-    struct pl_device *d = pl_device_find(dev);
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (d == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    struct pl_pool *p = of(d);
-    if (p == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = pl_obj_handle(&p->obj);
-    return CUDA_SUCCESS;
-}
-
-CUresult pl_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-    return give_pool(dev, pool, default_pool);
-}
-
-CUresult pl_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-    return give_pool(dev, pool, current_pool);
-}
-
-CUresult pl_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
-{
-    struct pl_device *d = pl_device_find(dev);
-    struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (d == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (p == NULL || p->device != d)
-        return CUDA_ERROR_INVALID_VALUE;
-    d->pool = p;
-    return CUDA_SUCCESS;
-}
-
-CUresult pl_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
-{
-    if (pool == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (props->handleTypes != 0 || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    struct pl_device *d = pl_device_find(props->location.id);
-    if (d == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    struct pl_pool *p = create_pool(d);
-    if (p == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *pool = pl_obj_handle(&p->obj);
-    return CUDA_SUCCESS;
-}
-
-/* Allocations outlive the handle of their pool; the structure lives on with them. */
-CUresult pl_cuMemPoolDestroy(CUmemoryPool pool)
-{
-    struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (p == NULL || p->is_default)
-        return CUDA_ERROR_INVALID_VALUE;
-    pl_obj_remove(&p->obj);
-    p->is_dead = true;
-    return CUDA_SUCCESS;
-}
-
-CUresult pl_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
-{
-    (void)keep_bytes; /* nothing is kept beyond what is used */
-    return pl_obj_find(pool, PL_OBJ_POOL) != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult pl_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-    struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (p == NULL || value == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (attr) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        memcpy(&p->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES], value,
-               sizeof(int));
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        memcpy(&p->release_threshold, value, sizeof(uint64_t));
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: p->used_high_bytes = p->used_bytes; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: break;
-    }
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult pl_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-    const struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (p == NULL || value == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (attr) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        put_int(value, p->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES]);
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        return put_u64(value, p->release_threshold), CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return put_u64(value, p->used_bytes), CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return put_u64(value, p->used_high_bytes), CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult pl_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
-{
-    const struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (p == NULL || (map == NULL && count != 0))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++) {
-        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-            pl_device_find(map[i].location.id) == NULL)
-            return CUDA_ERROR_INVALID_DEVICE;
-        if (map[i].location.id != p->device->ordinal)
-            return CUDA_ERROR_INVALID_VALUE; /* devices do not reach each other's memory */
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult pl_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
-{
-    const struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (p == NULL || flags == NULL || location == NULL ||
-        location->type != CU_MEM_LOCATION_TYPE_DEVICE || pl_device_find(location->id) == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = location->id == p->device->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                                : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
-}
-
-/* The address is there at once; only the right to use it is in stream order. */
-static CUresult alloc_async(CUdeviceptr *ptr, size_t n_bytes, struct pl_pool *pool,
-                            struct pl_stream *s)
-{
-    if (s->capture != NULL)
-        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CUresult r = pl_ctx_check(s->ctx);
-    if (r == CUDA_SUCCESS)
-        r = alloc_device(s->ctx, n_bytes, pool, ptr);
-    if (r != CUDA_SUCCESS)
-        return r;
-    pool->used_bytes += n_bytes;
-    if (pool->used_bytes > pool->used_high_bytes)
-        pool->used_high_bytes = pool->used_bytes;
-    return CUDA_SUCCESS;
-}
-
-CUresult pl_cuMemAllocAsync(CUdeviceptr *ptr, size_t n_bytes, CUstream stream)
-{
-    struct pl_stream *s;
-    CUresult r = pl_stream_find(stream, &s);
-    if (r != CUDA_SUCCESS)
-        return r;
-    struct pl_pool *pool = current_pool(s->ctx->device);
-    if (ptr == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    return pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : alloc_async(ptr, n_bytes, pool, s);
-}
-
-CUresult pl_cuMemAllocFromPoolAsync(CUdeviceptr *ptr, size_t n_bytes, CUmemoryPool pool,
-                                    CUstream stream)
-{
-    struct pl_stream *s;
-    CUresult r = pl_stream_find(stream, &s);
-    if (r != CUDA_SUCCESS)
-        return r;
-    struct pl_pool *p = pl_obj_find(pool, PL_OBJ_POOL);
-    if (ptr == NULL || p == NULL || p->device != s->ctx->device)
-        return CUDA_ERROR_INVALID_VALUE;
-    return alloc_async(ptr, n_bytes, p, s);
-}
-
-CUresult pl_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
-{
-    struct pl_stream *s;
-    CUresult r = pl_stream_find(stream, &s);
-    if (r != CUDA_SUCCESS)
-        return r;
-    const struct pl_alloc *a = find_start(ptr);
-    if (a == NULL || a->kind > PL_ALLOC_POOL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (s->capture != NULL)
-        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    struct pl_work w = {.kind = PL_WORK_FREE, .free_address = ptr};
-    return pl_stream_submit(s, &w, NULL, NULL);
+    pl_pool_reset();
 }

@@ -33,9 +33,14 @@ struct pl_pool {
 
 /* The allocation that holds an address, or NULL. */
 struct pl_alloc *pl_alloc_find(uint64_t address);
+struct pl_alloc *pl_alloc_start(uint64_t address); /* that begins there */
+/* New device memory of a context; pool NULL: of none. */
+CUresult pl_mem_alloc(struct pl_context *ctx, size_t n_bytes, struct pl_pool *pool,
+                      CUdeviceptr *ptr);
 CUresult pl_mem_free_now(uint64_t address);
 void pl_mem_drop_context(struct pl_context *ctx);
-void pl_mem_reset(void); /* pools and the table: the devices go away */
+void pl_mem_reset(void); /* the table and the pools: the devices go away */
+void pl_pool_reset(void);
 
 /* What holds an address: device memory (device set) or else the host's. */
 struct pl_side pl_side_of(uint64_t address);
