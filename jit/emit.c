@@ -146,9 +146,12 @@ struct emitter {
     struct pl_ptx_printer printer;
     uint8_t first_row[PL_STEP_COUNT]; /* + 1 */
     struct pl_ptx_gate gate;
-    bool has_gate;          /* some target takes all so far */
-    struct pl_ptx_ins last; /* whose gate was joined last */
+    bool has_gate; /* some target takes all so far */
+    uint64_t
+        joined[PL_COUNT(rows)]; /* by row: the last kind of step whose gate was joined (step_key) */
     /* of the instruction at hand */
+    uint64_t key; /* its kind (step_key) */
+    struct pl_ptx_ins ins;
     struct pl_ptx_operand pool[MAX_POOL];
     uint32_t n_pool;
 };
@@ -304,37 +307,53 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
     return n;
 }
 
-static struct pl_ptx_ins make_ins(struct emitter *e, const struct pl_step *s, const struct row *row)
+/* All of a step that can change its instruction's gate, where operands cannot: types, attributes, width. Never 0. */
+static uint64_t step_key(const struct emitter *e, const struct pl_step *s)
 {
-    const unsigned n = place_operands(e, s, row);
-    struct pl_ptx_ins ins = pl_ptx_ins_make((enum pl_ptx_form)row->form, n);
+    uint64_t key = (uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->from << 16;
+    for (int i = 0; i < PL_STEP_MAX_ATTRS; i++)
+        key |= (uint64_t)s->attrs[i] << (24 + 8 * i);
+    if (s->op == PL_STEP_load || s->op == PL_STEP_store)
+        key |= (uint64_t)step_opnd(e, s, s->op == PL_STEP_load ? 0 : 1)->n << 56;
+    return key;
+}
+
+/* The instruction of a kind of step, without its guard and operands. */
+static void make_kind(struct emitter *e, const struct pl_step *s, const struct row *row)
+{
+    e->ins = pl_ptx_ins_make((enum pl_ptx_form)row->form, 0);
     for (unsigned i = 0; i < PL_COUNT(row->slots) && row->slots[i] != 0; i++)
-        ins.types[i] = row->slots[i] == SLOT_TYPE   ? ptx_types[s->type]
-                       : row->slots[i] == SLOT_FROM ? ptx_types[s->from]
-                                                    : row->slots[i];
+        e->ins.types[i] = row->slots[i] == SLOT_TYPE   ? ptx_types[s->type]
+                          : row->slots[i] == SLOT_FROM ? ptx_types[s->from]
+                                                       : row->slots[i];
     for (int i = 0; i < PL_STEP_MAX_ATTRS && row->passes; i++)
         if (s->attrs[i] != PL_SA_NONE)
-            pl_ptx_ins_set(&ins, (enum pl_ptx_mod)ptx_mods[s->attrs[i]]);
+            pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)ptx_mods[s->attrs[i]]);
     for (int i = 0; i < MAX_FIXED && row->fixed[i] != 0; i++)
-        pl_ptx_ins_set(&ins, (enum pl_ptx_mod)row->fixed[i]);
+        pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)row->fixed[i]);
     if (s->op == PL_STEP_load || s->op == PL_STEP_store) {
         const uint32_t width = step_opnd(e, s, s->op == PL_STEP_load ? 0 : 1)->n;
         if (width > 1)
-            pl_ptx_ins_set(&ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
+            pl_ptx_ins_set(&e->ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
     }
-    if (s->guard.id != 0)
-        pl_ptx_ins_guard(&ins, pl_reg_index(s->guard), s->guard_is_negated);
-    return ins;
 }
 
-static void join_gate(struct emitter *e, const struct pl_ptx_ins *ins)
+/* Steps of one kind follow each other in unrolled code: the instruction is made, and its gate asked, once for a run of them. */
+static void make_ins(struct emitter *e, const struct pl_step *s, const struct row *row)
 {
-    if (ins->form == e->last.form && memcmp(ins->mods, e->last.mods, sizeof ins->mods) == 0 &&
-        memcmp(ins->types, e->last.types, sizeof ins->types) == 0 &&
-        !pl_ptx_has_operand_gate((enum pl_ptx_form)ins->form))
-        return;
-    e->last = *ins;
-    e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(ins, e->pool));
+    const uint64_t key = step_key(e, s);
+    const bool is_new = key != e->key;
+    if (is_new)
+        make_kind(e, s, row);
+    e->key = key;
+    e->ins.n_operands = (uint8_t)place_operands(e, s, row);
+    e->ins.guard = 0;
+    if (s->guard.id != 0)
+        pl_ptx_ins_guard(&e->ins, pl_reg_index(s->guard), s->guard_is_negated);
+    if ((is_new && e->joined[row - rows] != key) ||
+        pl_ptx_has_operand_gate((enum pl_ptx_form)e->ins.form))
+        e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&e->ins, e->pool));
+    e->joined[row - rows] = key;
 }
 
 static void put_step(struct emitter *e, const struct pl_step *s)
@@ -353,10 +372,9 @@ static void put_step(struct emitter *e, const struct pl_step *s)
     PL_ASSERT(row != NULL);
     if (row == NULL)
         return;
-    const struct pl_ptx_ins ins = make_ins(e, s, row);
-    join_gate(e, &ins);
+    make_ins(e, s, row);
     if (e->printer.buf != NULL)
-        pl_ptx_print_ins(&e->printer, &ins, e->pool);
+        pl_ptx_print_ins(&e->printer, &e->ins, e->pool);
 }
 
 static void put_steps(struct emitter *e)
