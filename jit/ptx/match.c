@@ -83,7 +83,7 @@ bool pl_ptx_match_init(struct pl_ptx_parser *p)
     struct pl_ptx_opcode *slot = NULL;
     for (uint32_t form = 1; form < PL_PTX_COUNT; form++) {
         const char *mnemonic = pl_ptx_infos[form].mnemonic;
-        if (slot != NULL && memcmp(mnemonic, slot->text, slot->n_bytes) == 0 &&
+        if (slot != NULL && strncmp(mnemonic, slot->text, slot->n_bytes) == 0 &&
             (mnemonic[slot->n_bytes] == '.' || mnemonic[slot->n_bytes] == 0)) {
             slot->n_rows++;
             continue;
