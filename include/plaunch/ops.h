@@ -73,6 +73,12 @@ typedef enum pl_op2 {
 
 PL_API pl_val pl_op1_at(pl_builder *b, pl_op1 op, pl_val x, pl_loc l);
 PL_API pl_val pl_op2_at(pl_builder *b, pl_op2 op, pl_val x, pl_val y, pl_loc l);
+static inline pl_val pl_op2_in_(pl_builder *b, pl_op2 op, pl_vv_ a, pl_loc l)
+{
+    return pl_op2_at(b, op, a.x, a.y, l);
+}
+#define PL_OP2_IN_(b, op, x, y)                                                                    \
+    pl_op2_in_(b, op, PL_IN_ORDER_(pl_vv_, PL_V(b, x), PL_V(b, y)), PL_LOC)
 #define pl_neg(b, x)     pl_op1_at(b, PL_NEG, PL_V(b, x), PL_LOC)
 #define pl_abs(b, x)     pl_op1_at(b, PL_ABS, PL_V(b, x), PL_LOC)
 #define pl_not(b, x)     pl_op1_at(b, PL_NOT, PL_V(b, x), PL_LOC)
@@ -93,25 +99,25 @@ PL_API pl_val pl_op2_at(pl_builder *b, pl_op2 op, pl_val x, pl_val y, pl_loc l);
 #define pl_popc(b, x)    pl_op1_at(b, PL_POPC, PL_V(b, x), PL_LOC)
 #define pl_clz(b, x)     pl_op1_at(b, PL_CLZ, PL_V(b, x), PL_LOC)
 #define pl_brev(b, x)    pl_op1_at(b, PL_BREV, PL_V(b, x), PL_LOC)
-#define pl_add(b, x, y)  pl_op2_at(b, PL_ADD, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_sub(b, x, y)  pl_op2_at(b, PL_SUB, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_mul(b, x, y)  pl_op2_at(b, PL_MUL, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_div(b, x, y)  pl_op2_at(b, PL_DIV, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_rem(b, x, y)  pl_op2_at(b, PL_REM, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_cdiv(b, x, y) pl_op2_at(b, PL_CDIV, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_min(b, x, y)  pl_op2_at(b, PL_MIN, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_max(b, x, y)  pl_op2_at(b, PL_MAX, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_and(b, x, y)  pl_op2_at(b, PL_AND, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_or(b, x, y)   pl_op2_at(b, PL_OR, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_xor(b, x, y)  pl_op2_at(b, PL_XOR, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_shl(b, x, y)  pl_op2_at(b, PL_SHL, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_shr(b, x, y)  pl_op2_at(b, PL_SHR, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_eq(b, x, y)   pl_op2_at(b, PL_EQ, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_ne(b, x, y)   pl_op2_at(b, PL_NE, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_lt(b, x, y)   pl_op2_at(b, PL_LT, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_le(b, x, y)   pl_op2_at(b, PL_LE, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_gt(b, x, y)   pl_op2_at(b, PL_GT, PL_V(b, x), PL_V(b, y), PL_LOC)
-#define pl_ge(b, x, y)   pl_op2_at(b, PL_GE, PL_V(b, x), PL_V(b, y), PL_LOC)
+#define pl_add(b, x, y)  PL_OP2_IN_(b, PL_ADD, x, y)
+#define pl_sub(b, x, y)  PL_OP2_IN_(b, PL_SUB, x, y)
+#define pl_mul(b, x, y)  PL_OP2_IN_(b, PL_MUL, x, y)
+#define pl_div(b, x, y)  PL_OP2_IN_(b, PL_DIV, x, y)
+#define pl_rem(b, x, y)  PL_OP2_IN_(b, PL_REM, x, y)
+#define pl_cdiv(b, x, y) PL_OP2_IN_(b, PL_CDIV, x, y)
+#define pl_min(b, x, y)  PL_OP2_IN_(b, PL_MIN, x, y)
+#define pl_max(b, x, y)  PL_OP2_IN_(b, PL_MAX, x, y)
+#define pl_and(b, x, y)  PL_OP2_IN_(b, PL_AND, x, y)
+#define pl_or(b, x, y)   PL_OP2_IN_(b, PL_OR, x, y)
+#define pl_xor(b, x, y)  PL_OP2_IN_(b, PL_XOR, x, y)
+#define pl_shl(b, x, y)  PL_OP2_IN_(b, PL_SHL, x, y)
+#define pl_shr(b, x, y)  PL_OP2_IN_(b, PL_SHR, x, y)
+#define pl_eq(b, x, y)   PL_OP2_IN_(b, PL_EQ, x, y)
+#define pl_ne(b, x, y)   PL_OP2_IN_(b, PL_NE, x, y)
+#define pl_lt(b, x, y)   PL_OP2_IN_(b, PL_LT, x, y)
+#define pl_le(b, x, y)   PL_OP2_IN_(b, PL_LE, x, y)
+#define pl_gt(b, x, y)   PL_OP2_IN_(b, PL_GT, x, y)
+#define pl_ge(b, x, y)   PL_OP2_IN_(b, PL_GE, x, y)
 
 PL_API pl_val pl_fma_at(pl_builder *b, pl_val x, pl_val y, pl_val z,
                         pl_loc l); /* x*y + z, one rounding for floats */
@@ -119,10 +125,20 @@ PL_API pl_val pl_fma_at(pl_builder *b, pl_val x, pl_val y, pl_val z,
 PL_API pl_val pl_cast_at(pl_builder *b, pl_val x, pl_dtype t, pl_loc l);
 PL_API pl_val pl_bitcast_at(pl_builder *b, pl_val x, pl_dtype t, pl_loc l); /* equal widths */
 PL_API pl_val pl_select_at(pl_builder *b, pl_val cond, pl_val x, pl_val y, pl_loc l);
-#define pl_fma(b, x, y, z)       pl_fma_at(b, PL_V(b, x), PL_V(b, y), PL_V(b, z), PL_LOC)
-#define pl_cast(b, x, t)         pl_cast_at(b, PL_V(b, x), t, PL_LOC)
-#define pl_bitcast(b, x, t)      pl_bitcast_at(b, PL_V(b, x), t, PL_LOC)
-#define pl_select(b, cond, x, y) pl_select_at(b, PL_V(b, cond), PL_V(b, x), PL_V(b, y), PL_LOC)
+static inline pl_val pl_fma_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
+{
+    return pl_fma_at(b, a.x, a.y, a.z, l);
+}
+static inline pl_val pl_select_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
+{
+    return pl_select_at(b, a.x, a.y, a.z, l);
+}
+#define pl_fma(b, x, y, z)                                                                         \
+    pl_fma_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, x), PL_V(b, y), PL_V(b, z)), PL_LOC)
+#define pl_cast(b, x, t)    pl_cast_at(b, PL_V(b, x), t, PL_LOC)
+#define pl_bitcast(b, x, t) pl_bitcast_at(b, PL_V(b, x), t, PL_LOC)
+#define pl_select(b, cond, x, y)                                                                   \
+    pl_select_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, cond), PL_V(b, x), PL_V(b, y)), PL_LOC)
 
 /* ---- arrays ---- */
 
@@ -149,11 +165,15 @@ PL_API pl_val pl_reduce_at(pl_builder *b, pl_op2 op, pl_val x, int32_t axis, pl_
 PL_API pl_val pl_layout_cast_at(pl_builder *b, pl_val x, pl_layout layout, pl_loc l);
 /* One element as a rank-0 value, known to the whole unit. */
 PL_API pl_val pl_extract_at(pl_builder *b, pl_val x, pl_offs index, pl_loc l);
+static inline pl_val pl_extract_in_(pl_builder *b, pl_vo_ a, pl_loc l)
+{
+    return pl_extract_at(b, a.v, a.o, l);
+}
 #define pl_iota(b, t, s, axis)           pl_iota_at(b, t, s, axis, PL_LOC)
 #define pl_broadcast(b, x, axis, n)      pl_broadcast_at(b, PL_V(b, x), axis, n, PL_LOC)
 #define pl_reduce(b, op, x, axis, scope) pl_reduce_at(b, op, x, axis, scope, PL_LOC)
 #define pl_layout_cast(b, x, layout)     pl_layout_cast_at(b, x, layout, PL_LOC)
-#define pl_extract(b, x, index)          pl_extract_at(b, x, index, PL_LOC)
+#define pl_extract(b, x, index)          pl_extract_in_(b, PL_IN_ORDER_(pl_vo_, x, index), PL_LOC)
 
 /* ---- loads and stores ---- */
 
@@ -178,11 +198,19 @@ PL_API pl_val pl_load_at(pl_builder *b, pl_ref r, const pl_load_opt *o, pl_loc l
 PL_API void pl_store_at(pl_builder *b, pl_ref r, pl_val v, const pl_store_opt *o, pl_loc l);
 /* Stores v, gives what was there: SMEM and REGS. */
 PL_API pl_val pl_swap_at(pl_builder *b, pl_ref r, pl_val v, pl_loc l);
+static inline void pl_store_in_(pl_builder *b, pl_rv_ a, const pl_store_opt *o, pl_loc l)
+{
+    pl_store_at(b, a.r, a.v, o, l);
+}
+static inline pl_val pl_swap_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    return pl_swap_at(b, a.r, a.v, l);
+}
 #define pl_load(b, r)           pl_load_at(b, r, NULL, PL_LOC)
 #define pl_load_ex(b, r, o)     pl_load_at(b, r, o, PL_LOC)
-#define pl_store(b, r, v)       pl_store_at(b, r, PL_V(b, v), NULL, PL_LOC)
-#define pl_store_ex(b, r, v, o) pl_store_at(b, r, PL_V(b, v), o, PL_LOC)
-#define pl_swap(b, r, v)        pl_swap_at(b, r, PL_V(b, v), PL_LOC)
+#define pl_store(b, r, v)       pl_store_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC)
+#define pl_store_ex(b, r, v, o) pl_store_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), o, PL_LOC)
+#define pl_swap(b, r, v)        pl_swap_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), PL_LOC)
 
 typedef enum pl_atomic {
     PL_ATOMIC_ADD,
@@ -203,13 +231,25 @@ typedef struct pl_atomic_opt {
 /* On GMEM or SMEM, element by element; poison unless want_old. A rank-0 value: once for the unit. */
 PL_API pl_val pl_atomic_at(pl_builder *b, pl_atomic op, pl_ref r, pl_val v, const pl_atomic_opt *o,
                            pl_loc l);
-#define pl_atomic_add(b, r, v)       ((void)pl_atomic_at(b, PL_ATOMIC_ADD, r, PL_V(b, v), NULL, PL_LOC))
-#define pl_atomic_min(b, r, v)       ((void)pl_atomic_at(b, PL_ATOMIC_MIN, r, PL_V(b, v), NULL, PL_LOC))
-#define pl_atomic_max(b, r, v)       ((void)pl_atomic_at(b, PL_ATOMIC_MAX, r, PL_V(b, v), NULL, PL_LOC))
-#define pl_atomic_and(b, r, v)       ((void)pl_atomic_at(b, PL_ATOMIC_AND, r, PL_V(b, v), NULL, PL_LOC))
-#define pl_atomic_or(b, r, v)        ((void)pl_atomic_at(b, PL_ATOMIC_OR, r, PL_V(b, v), NULL, PL_LOC))
-#define pl_atomic_xor(b, r, v)       ((void)pl_atomic_at(b, PL_ATOMIC_XOR, r, PL_V(b, v), NULL, PL_LOC))
-#define pl_atomic_ex(b, op, r, v, o) pl_atomic_at(b, op, r, PL_V(b, v), o, PL_LOC)
+static inline pl_val pl_atomic_in_(pl_builder *b, pl_atomic op, pl_rv_ a, const pl_atomic_opt *o,
+                                   pl_loc l)
+{
+    return pl_atomic_at(b, op, a.r, a.v, o, l);
+}
+#define pl_atomic_add(b, r, v)                                                                     \
+    ((void)pl_atomic_in_(b, PL_ATOMIC_ADD, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+#define pl_atomic_min(b, r, v)                                                                     \
+    ((void)pl_atomic_in_(b, PL_ATOMIC_MIN, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+#define pl_atomic_max(b, r, v)                                                                     \
+    ((void)pl_atomic_in_(b, PL_ATOMIC_MAX, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+#define pl_atomic_and(b, r, v)                                                                     \
+    ((void)pl_atomic_in_(b, PL_ATOMIC_AND, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+#define pl_atomic_or(b, r, v)                                                                      \
+    ((void)pl_atomic_in_(b, PL_ATOMIC_OR, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+#define pl_atomic_xor(b, r, v)                                                                     \
+    ((void)pl_atomic_in_(b, PL_ATOMIC_XOR, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+#define pl_atomic_ex(b, op, r, v, o)                                                               \
+    pl_atomic_in_(b, op, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), o, PL_LOC)
 
 /* ---- copies ---- */
 
@@ -250,20 +290,34 @@ PL_API void pl_async_store_smem_at(pl_builder *b, pl_ref dst, pl_val v, pl_bar b
 /* Rows of a rank-2 GMEM tensor chosen by a rank-1 integer value: dst (n, width). */
 PL_API void pl_gather_rows_at(pl_builder *b, pl_ref src, pl_val rows, pl_ref dst, pl_bar bar,
                               pl_loc l);
+static inline void pl_copy_in_in_(pl_builder *b, pl_rrb_ a, const pl_copy_opt *o, pl_loc l)
+{
+    pl_copy_gmem_to_smem_at(b, a.x, a.y, a.bar, o, l);
+}
+static inline void pl_copy_out_in_(pl_builder *b, pl_rr_ a, const pl_copy_opt *o, pl_loc l)
+{
+    pl_copy_smem_to_gmem_at(b, a.x, a.y, o, l);
+}
+static inline void pl_async_store_in_(pl_builder *b, pl_rvb_ a, pl_op2 op, pl_loc l)
+{
+    pl_async_store_smem_at(b, a.r, a.v, a.bar, op, l);
+}
 #define pl_copy_gmem_to_smem(b, src, dst, bar)                                                     \
-    pl_copy_gmem_to_smem_at(b, src, dst, bar, NULL, PL_LOC)
+    pl_copy_in_in_(b, PL_IN_ORDER_(pl_rrb_, src, dst, bar), NULL, PL_LOC)
 #define pl_copy_gmem_to_smem_ex(b, src, dst, bar, o)                                               \
-    pl_copy_gmem_to_smem_at(b, src, dst, bar, o, PL_LOC)
-#define pl_copy_smem_to_gmem(b, src, dst)       pl_copy_smem_to_gmem_at(b, src, dst, NULL, PL_LOC)
-#define pl_copy_smem_to_gmem_ex(b, src, dst, o) pl_copy_smem_to_gmem_at(b, src, dst, o, PL_LOC)
-#define pl_wait_smem_to_gmem(b, n)              pl_wait_smem_to_gmem_at(b, n, 0, PL_LOC)
-#define pl_wait_smem_to_gmem_read(b, n)         pl_wait_smem_to_gmem_at(b, n, 1, PL_LOC)
-#define pl_commit_smem(b)                       pl_commit_smem_at(b, PL_LOC)
-#define pl_prefetch(b, src)                     pl_prefetch_at(b, src, PL_LOC)
+    pl_copy_in_in_(b, PL_IN_ORDER_(pl_rrb_, src, dst, bar), o, PL_LOC)
+#define pl_copy_smem_to_gmem(b, src, dst)                                                          \
+    pl_copy_out_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), NULL, PL_LOC)
+#define pl_copy_smem_to_gmem_ex(b, src, dst, o)                                                    \
+    pl_copy_out_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), o, PL_LOC)
+#define pl_wait_smem_to_gmem(b, n)      pl_wait_smem_to_gmem_at(b, n, 0, PL_LOC)
+#define pl_wait_smem_to_gmem_read(b, n) pl_wait_smem_to_gmem_at(b, n, 1, PL_LOC)
+#define pl_commit_smem(b)               pl_commit_smem_at(b, PL_LOC)
+#define pl_prefetch(b, src)             pl_prefetch_at(b, src, PL_LOC)
 #define pl_async_store_smem(b, dst, v, bar)                                                        \
-    pl_async_store_smem_at(b, dst, PL_V(b, v), bar, PL_OP2_NONE, PL_LOC)
+    pl_async_store_in_(b, PL_IN_ORDER_(pl_rvb_, dst, PL_V(b, v), bar), PL_OP2_NONE, PL_LOC)
 #define pl_async_reduce_smem(b, op, dst, v, bar)                                                   \
-    pl_async_store_smem_at(b, dst, PL_V(b, v), bar, op, PL_LOC)
+    pl_async_store_in_(b, PL_IN_ORDER_(pl_rvb_, dst, PL_V(b, v), bar), op, PL_LOC)
 #define pl_gather_rows(b, src, rows, dst, bar) pl_gather_rows_at(b, src, rows, dst, bar, PL_LOC)
 
 /* ---- tensor memory and matrix operations ---- */
@@ -295,20 +349,52 @@ PL_API pl_val pl_acc_load_at(pl_builder *b, pl_ref acc,
 PL_API void pl_acc_init_at(pl_builder *b, pl_ref acc, pl_val v, pl_loc l);
 /* x (m, k) * y (k, n) + c (m, n), values in MMA layouts, mma.sync; synchronous. */
 PL_API pl_val pl_mma_at(pl_builder *b, pl_val x, pl_val y, pl_val c, pl_loc l);
-#define pl_async_load_tmem(b, r)            pl_async_load_tmem_at(b, r, PL_LOC)
-#define pl_wait_load_tmem(b)                pl_wait_load_tmem_at(b, PL_LOC)
-#define pl_async_store_tmem(b, r, v)        pl_async_store_tmem_at(b, r, PL_V(b, v), PL_LOC)
-#define pl_commit_tmem(b)                   pl_commit_tmem_at(b, PL_LOC)
-#define pl_copy_smem_to_tmem(b, src, dst)   pl_copy_smem_to_tmem_at(b, src, dst, PL_LOC)
-#define pl_copy_scales_to_tmem(b, src, dst) pl_copy_scales_to_tmem_at(b, src, dst, PL_LOC)
-#define pl_tcgen05_mma(b, d, x, y, o)       pl_tcgen05_mma_at(b, d, x, y, o, PL_LOC)
-#define pl_tcgen05_commit(b, bar)           pl_tcgen05_commit_at(b, bar, PL_LOC)
-#define pl_wgmma(b, acc, x, y)              pl_wgmma_at(b, acc, x, y, PL_LOC)
-#define pl_wgmma_val(b, acc, x, y)          pl_wgmma_val_at(b, acc, x, y, PL_LOC)
-#define pl_wgmma_wait(b, n)                 pl_wgmma_wait_at(b, n, PL_LOC)
-#define pl_acc_load(b, acc)                 pl_acc_load_at(b, acc, PL_LOC)
-#define pl_acc_init(b, acc, v)              pl_acc_init_at(b, acc, PL_V(b, v), PL_LOC)
-#define pl_mma(b, x, y, c)                  pl_mma_at(b, x, y, c, PL_LOC)
+static inline void pl_async_store_tmem_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    pl_async_store_tmem_at(b, a.r, a.v, l);
+}
+static inline void pl_copy_smem_to_tmem_in_(pl_builder *b, pl_rr_ a, pl_loc l)
+{
+    pl_copy_smem_to_tmem_at(b, a.x, a.y, l);
+}
+static inline void pl_copy_scales_in_(pl_builder *b, pl_rr_ a, pl_loc l)
+{
+    pl_copy_scales_to_tmem_at(b, a.x, a.y, l);
+}
+static inline void pl_tcgen05_mma_in_(pl_builder *b, pl_rrr_ a, const pl_mma_opt *o, pl_loc l)
+{
+    pl_tcgen05_mma_at(b, a.x, a.y, a.z, o, l);
+}
+static inline void pl_wgmma_in_(pl_builder *b, pl_rrr_ a, pl_loc l)
+{
+    pl_wgmma_at(b, a.x, a.y, a.z, l);
+}
+static inline void pl_acc_init_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    pl_acc_init_at(b, a.r, a.v, l);
+}
+static inline pl_val pl_mma_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
+{
+    return pl_mma_at(b, a.x, a.y, a.z, l);
+}
+#define pl_async_load_tmem(b, r) pl_async_load_tmem_at(b, r, PL_LOC)
+#define pl_wait_load_tmem(b)     pl_wait_load_tmem_at(b, PL_LOC)
+#define pl_async_store_tmem(b, r, v)                                                               \
+    pl_async_store_tmem_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), PL_LOC)
+#define pl_commit_tmem(b) pl_commit_tmem_at(b, PL_LOC)
+#define pl_copy_smem_to_tmem(b, src, dst)                                                          \
+    pl_copy_smem_to_tmem_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), PL_LOC)
+#define pl_copy_scales_to_tmem(b, src, dst)                                                        \
+    pl_copy_scales_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), PL_LOC)
+#define pl_tcgen05_mma(b, d, x, y, o)                                                              \
+    pl_tcgen05_mma_in_(b, PL_IN_ORDER_(pl_rrr_, d, x, y), o, PL_LOC)
+#define pl_tcgen05_commit(b, bar)  pl_tcgen05_commit_at(b, bar, PL_LOC)
+#define pl_wgmma(b, acc, x, y)     pl_wgmma_in_(b, PL_IN_ORDER_(pl_rrr_, acc, x, y), PL_LOC)
+#define pl_wgmma_val(b, acc, x, y) pl_wgmma_val_at(b, acc, x, y, PL_LOC)
+#define pl_wgmma_wait(b, n)        pl_wgmma_wait_at(b, n, PL_LOC)
+#define pl_acc_load(b, acc)        pl_acc_load_at(b, acc, PL_LOC)
+#define pl_acc_init(b, acc, v)     pl_acc_init_in_(b, PL_IN_ORDER_(pl_rv_, acc, PL_V(b, v)), PL_LOC)
+#define pl_mma(b, x, y, c)         pl_mma_in_(b, PL_IN_ORDER_(pl_vvv_, x, y, c), PL_LOC)
 
 /* ---- synchronisation ---- */
 
@@ -337,18 +423,28 @@ PL_API void pl_set_max_registers_at(pl_builder *b, int32_t n_registers,
 PL_API void pl_semaphore_signal_at(pl_builder *b, pl_ref s, pl_val by, pl_loc l);
 PL_API void pl_semaphore_wait_at(pl_builder *b, pl_ref s, pl_val at_least, pl_loc l);
 PL_API pl_val pl_semaphore_read_at(pl_builder *b, pl_ref s, pl_loc l);
-#define pl_barrier_arrive(b, bar)         pl_barrier_arrive_at(b, bar, PL_LOC)
-#define pl_barrier_wait(b, bar)           pl_barrier_wait_at(b, bar, PL_LOC)
-#define pl_barrier_test(b, bar)           pl_barrier_test_at(b, bar, PL_LOC)
-#define pl_bar_sync(b, scope)             pl_bar_sync_at(b, scope, PL_LOC)
-#define pl_cluster_sync(b)                pl_cluster_sync_at(b, PL_LOC)
-#define pl_fence(b, kind)                 pl_fence_at(b, kind, PL_LOC)
-#define pl_griddep_wait(b)                pl_griddep_wait_at(b, PL_LOC)
-#define pl_griddep_launch(b)              pl_griddep_launch_at(b, PL_LOC)
-#define pl_set_max_registers(b, n)        pl_set_max_registers_at(b, n, PL_LOC)
-#define pl_semaphore_signal(b, s, by)     pl_semaphore_signal_at(b, s, PL_V(b, by), PL_LOC)
-#define pl_semaphore_wait(b, s, at_least) pl_semaphore_wait_at(b, s, PL_V(b, at_least), PL_LOC)
-#define pl_semaphore_read(b, s)           pl_semaphore_read_at(b, s, PL_LOC)
+static inline void pl_semaphore_signal_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    pl_semaphore_signal_at(b, a.r, a.v, l);
+}
+static inline void pl_semaphore_wait_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    pl_semaphore_wait_at(b, a.r, a.v, l);
+}
+#define pl_barrier_arrive(b, bar)  pl_barrier_arrive_at(b, bar, PL_LOC)
+#define pl_barrier_wait(b, bar)    pl_barrier_wait_at(b, bar, PL_LOC)
+#define pl_barrier_test(b, bar)    pl_barrier_test_at(b, bar, PL_LOC)
+#define pl_bar_sync(b, scope)      pl_bar_sync_at(b, scope, PL_LOC)
+#define pl_cluster_sync(b)         pl_cluster_sync_at(b, PL_LOC)
+#define pl_fence(b, kind)          pl_fence_at(b, kind, PL_LOC)
+#define pl_griddep_wait(b)         pl_griddep_wait_at(b, PL_LOC)
+#define pl_griddep_launch(b)       pl_griddep_launch_at(b, PL_LOC)
+#define pl_set_max_registers(b, n) pl_set_max_registers_at(b, n, PL_LOC)
+#define pl_semaphore_signal(b, s, by)                                                              \
+    pl_semaphore_signal_in_(b, PL_IN_ORDER_(pl_rv_, s, PL_V(b, by)), PL_LOC)
+#define pl_semaphore_wait(b, s, at_least)                                                          \
+    pl_semaphore_wait_in_(b, PL_IN_ORDER_(pl_rv_, s, PL_V(b, at_least)), PL_LOC)
+#define pl_semaphore_read(b, s) pl_semaphore_read_at(b, s, PL_LOC)
 
 /* ---- escape ---- */
 

@@ -103,36 +103,81 @@ extern "C" {
              : pl_lit_i)((b), (x))
 #endif
 
+/*
+ * The order of a trace: operands written side by side in one macro are traced from left to right, with every compiler, so that one source
+ * gives one text. (C leaves the order of a call's arguments open; expressions in braces are evaluated in order by C++'s rules and by all
+ * C compilers that we know.) In calls of your own functions, name the operands first where the order matters to you.
+ */
+#ifdef __cplusplus
+#define PL_IN_ORDER_(T, ...)                                                                       \
+    T { __VA_ARGS__ }
+#else
+#define PL_IN_ORDER_(T, ...) ((T){__VA_ARGS__})
+#endif
+typedef struct pl_vv_ {
+    pl_val x, y;
+} pl_vv_;
+typedef struct pl_vvv_ {
+    pl_val x, y, z;
+} pl_vvv_;
+typedef struct pl_rv_ {
+    pl_ref r;
+    pl_val v;
+} pl_rv_;
+typedef struct pl_rr_ {
+    pl_ref x, y;
+} pl_rr_;
+typedef struct pl_rrr_ {
+    pl_ref x, y, z;
+} pl_rrr_;
+typedef struct pl_rrb_ {
+    pl_ref x, y;
+    pl_bar bar;
+} pl_rrb_;
+typedef struct pl_rvb_ {
+    pl_ref r;
+    pl_val v;
+    pl_bar bar;
+} pl_rvb_;
+typedef struct pl_bv_ {
+    pl_bar bar;
+    pl_val v;
+} pl_bv_;
+
 /* Offsets of a view, one for each axis, outermost first: PL_OFF(b, i, 0). Each entry is a rank-0 integer or a C integer. */
 typedef struct pl_offs {
     int32_t rank;
     pl_val o[PL_MAX_RANK];
 } pl_offs;
 
-static inline pl_offs pl_offs_start_(void)
-{
-    pl_offs s;
-    s.rank = 0;
-    for (int i = 0; i < PL_MAX_RANK; i++)
-        s.o[i] = pl_val_none();
-    return s;
-}
-static inline pl_offs pl_offs_add_(pl_offs s, pl_val v)
-{
-    if (s.rank < PL_MAX_RANK)
-        s.o[s.rank++] = v;
-    return s;
-}
-#define PL_OFF_1(b, p)                   pl_offs_add_(pl_offs_start_(), PL_V(b, p))
-#define PL_OFF_2(b, p, q)                pl_offs_add_(PL_OFF_1(b, p), PL_V(b, q))
-#define PL_OFF_3(b, p, q, r)             pl_offs_add_(PL_OFF_2(b, p, q), PL_V(b, r))
-#define PL_OFF_4(b, p, q, r, s)          pl_offs_add_(PL_OFF_3(b, p, q, r), PL_V(b, s))
-#define PL_OFF_5(b, p, q, r, s, t)       pl_offs_add_(PL_OFF_4(b, p, q, r, s), PL_V(b, t))
-#define PL_OFF_6(b, p, q, r, s, t, u)    pl_offs_add_(PL_OFF_5(b, p, q, r, s, t), PL_V(b, u))
-#define PL_OFF_7(b, p, q, r, s, t, u, v) pl_offs_add_(PL_OFF_6(b, p, q, r, s, t, u), PL_V(b, v))
+#define PL_OFF_1(b, p)       PL_IN_ORDER_(pl_offs, 1, {PL_V(b, p)})
+#define PL_OFF_2(b, p, q)    PL_IN_ORDER_(pl_offs, 2, {PL_V(b, p), PL_V(b, q)})
+#define PL_OFF_3(b, p, q, r) PL_IN_ORDER_(pl_offs, 3, {PL_V(b, p), PL_V(b, q), PL_V(b, r)})
+#define PL_OFF_4(b, p, q, r, s)                                                                    \
+    PL_IN_ORDER_(pl_offs, 4, {PL_V(b, p), PL_V(b, q), PL_V(b, r), PL_V(b, s)})
+#define PL_OFF_5(b, p, q, r, s, t)                                                                 \
+    PL_IN_ORDER_(pl_offs, 5, {PL_V(b, p), PL_V(b, q), PL_V(b, r), PL_V(b, s), PL_V(b, t)})
+#define PL_OFF_6(b, p, q, r, s, t, u)                                                              \
+    PL_IN_ORDER_(pl_offs, 6,                                                                       \
+                 {PL_V(b, p), PL_V(b, q), PL_V(b, r), PL_V(b, s), PL_V(b, t), PL_V(b, u)})
+#define PL_OFF_7(b, p, q, r, s, t, u, v)                                                           \
+    PL_IN_ORDER_(                                                                                  \
+        pl_offs, 7,                                                                                \
+        {PL_V(b, p), PL_V(b, q), PL_V(b, r), PL_V(b, s), PL_V(b, t), PL_V(b, u), PL_V(b, v)})
 #define PL_OFF_8(b, p, q, r, s, t, u, v, w)                                                        \
-    pl_offs_add_(PL_OFF_7(b, p, q, r, s, t, u, v), PL_V(b, w))
+    PL_IN_ORDER_(pl_offs, 8,                                                                       \
+                 {PL_V(b, p), PL_V(b, q), PL_V(b, r), PL_V(b, s), PL_V(b, t), PL_V(b, u),          \
+                  PL_V(b, v), PL_V(b, w)})
 #define PL_OFF(b, ...) PL_CAT(PL_OFF_, PL_NARG(__VA_ARGS__))(b, __VA_ARGS__)
+
+typedef struct pl_ro_ {
+    pl_ref r;
+    pl_offs o;
+} pl_ro_;
+typedef struct pl_vo_ {
+    pl_val v;
+    pl_offs o;
+} pl_vo_;
 
 /* ---- layouts of register values ---- */
 
@@ -301,14 +346,34 @@ PL_API pl_ref pl_union_at(pl_builder *b, pl_ref over, pl_dtype t, pl_shape s, pl
                           pl_loc l);
 /* The same SMEM array in CTA `rank` of the cluster. */
 PL_API pl_ref pl_peer_at(pl_builder *b, pl_ref r, pl_val rank, pl_loc l);
-#define pl_at(b, r, i)              pl_at_at(b, r, PL_V(b, i), PL_LOC)
-#define pl_window(b, r, offsets, s) pl_window_at(b, r, offsets, s, PL_LOC)
-#define pl_tile(b, r, offsets, s)   pl_tile_at(b, r, offsets, s, PL_LOC)
-#define pl_clip(b, r, axis, end)    pl_clip_at(b, r, axis, PL_V(b, end), PL_LOC)
+static inline pl_ref pl_at_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    return pl_at_at(b, a.r, a.v, l);
+}
+static inline pl_ref pl_window_in_(pl_builder *b, pl_ro_ a, pl_shape s, pl_loc l)
+{
+    return pl_window_at(b, a.r, a.o, s, l);
+}
+static inline pl_ref pl_tile_in_(pl_builder *b, pl_ro_ a, pl_shape s, pl_loc l)
+{
+    return pl_tile_at(b, a.r, a.o, s, l);
+}
+static inline pl_ref pl_clip_in_(pl_builder *b, pl_rv_ a, int32_t axis, pl_loc l)
+{
+    return pl_clip_at(b, a.r, axis, a.v, l);
+}
+static inline pl_ref pl_peer_in_(pl_builder *b, pl_rv_ a, pl_loc l)
+{
+    return pl_peer_at(b, a.r, a.v, l);
+}
+#define pl_at(b, r, i)              pl_at_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, i)), PL_LOC)
+#define pl_window(b, r, offsets, s) pl_window_in_(b, PL_IN_ORDER_(pl_ro_, r, offsets), s, PL_LOC)
+#define pl_tile(b, r, offsets, s)   pl_tile_in_(b, PL_IN_ORDER_(pl_ro_, r, offsets), s, PL_LOC)
+#define pl_clip(b, r, axis, end)    pl_clip_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, end)), axis, PL_LOC)
 #define pl_transpose(b, r)          pl_transpose_at(b, r, PL_LOC)
 #define pl_reshape(b, r, s)         pl_reshape_at(b, r, s, PL_LOC)
 #define pl_union(b, over, t, s, tr) pl_union_at(b, over, t, s, tr, PL_LOC)
-#define pl_peer(b, r, rank)         pl_peer_at(b, r, PL_V(b, rank), PL_LOC)
+#define pl_peer(b, r, rank)         pl_peer_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, rank)), PL_LOC)
 
 /* Claims that v is a multiple of n (checked on the emulated driver); gives v. */
 PL_API pl_val pl_assume_multiple_at(pl_builder *b, pl_val v, int64_t n, pl_loc l);
@@ -334,10 +399,14 @@ PL_API pl_bar pl_barrier_at(pl_builder *b, int32_t n_arrivals, pl_loc l);
 /* Each CTA of the cluster arrives n_arrivals times; lives in each CTA, an arrival goes to all. */
 PL_API pl_bar pl_cluster_barrier_at(pl_builder *b, int32_t n_arrivals, pl_loc l);
 PL_API pl_bar pl_bar_at_at(pl_builder *b, pl_bar group, pl_val i, pl_loc l); /* one of a group */
+static inline pl_bar pl_bar_at_in_(pl_builder *b, pl_bv_ a, pl_loc l)
+{
+    return pl_bar_at_at(b, a.bar, a.v, l);
+}
 #define pl_barriers(b, d)                 pl_barriers_at(b, d, PL_LOC)
 #define pl_barrier(b, n_arrivals)         pl_barrier_at(b, n_arrivals, PL_LOC)
 #define pl_cluster_barrier(b, n_arrivals) pl_cluster_barrier_at(b, n_arrivals, PL_LOC)
-#define pl_bar_at(b, group, i)            pl_bar_at_at(b, group, PL_V(b, i), PL_LOC)
+#define pl_bar_at(b, group, i)            pl_bar_at_in_(b, PL_IN_ORDER_(pl_bv_, group, PL_V(b, i)), PL_LOC)
 
 /* ---- pipes ---- */
 
@@ -421,11 +490,17 @@ static inline void pl_block_close_(pl_block *k)
 #define PL_BLOCK_(open)         PL_BLOCK_K_(PL_UNIQUE_, open)
 #define PL_BLOCK_IV_(iv_, open) PL_BLOCK_IV_K_(PL_UNIQUE_, iv_, open)
 
+static inline pl_block pl_for_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
+{
+    return pl_for_begin(b, a.x, a.y, a.z, l);
+}
 /* Run-time loops: lo, hi, step are integers of one dtype; the step is positive. C loops around builder calls unroll. */
 #define PL_FOR(b, i, lo, hi)                                                                       \
-    PL_BLOCK_IV_(i, pl_for_begin(b, PL_V(b, lo), PL_V(b, hi), PL_V(b, 1), PL_LOC))
+    PL_BLOCK_IV_(                                                                                  \
+        i, pl_for_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, lo), PL_V(b, hi), PL_V(b, 1)), PL_LOC))
 #define PL_FOR_STEP(b, i, lo, hi, st)                                                              \
-    PL_BLOCK_IV_(i, pl_for_begin(b, PL_V(b, lo), PL_V(b, hi), PL_V(b, st), PL_LOC))
+    PL_BLOCK_IV_(                                                                                  \
+        i, pl_for_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, lo), PL_V(b, hi), PL_V(b, st)), PL_LOC))
 /* cond is an expression, traced at the head of the loop, so that it is evaluated each time round. */
 #define PL_WHILE(b, cond)    PL_WHILE_K_(PL_UNIQUE_, b, cond)
 #define PL_LOOP(b)           PL_BLOCK_(pl_loop_begin(b, PL_LOC)) /* left by pl_break_if only */
@@ -479,8 +554,14 @@ PL_API pl_block pl_tiles_begin(pl_builder *b, pl_sched s, pl_loc l);
  */
 PL_API void pl_snake_at(pl_builder *b, pl_val t, pl_val rows, pl_val cols, int32_t minor,
                         int32_t width, pl_val *row, pl_val *col, pl_loc l);
+static inline void pl_snake_in_(pl_builder *b, pl_vvv_ a, int32_t minor, int32_t width, pl_val *row,
+                                pl_val *col, pl_loc l)
+{
+    pl_snake_at(b, a.x, a.y, a.z, minor, width, row, col, l);
+}
 #define pl_snake(b, t, rows, cols, minor, width, row, col)                                         \
-    pl_snake_at(b, PL_V(b, t), PL_V(b, rows), PL_V(b, cols), minor, width, row, col, PL_LOC)
+    pl_snake_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, t), PL_V(b, rows), PL_V(b, cols)), minor, width, \
+                 row, col, PL_LOC)
 
 #ifdef __cplusplus
 }
