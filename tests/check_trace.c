@@ -593,6 +593,33 @@ START_TEST(views_resolve_to_exact_offsets)
 }
 END_TEST
 
+/* One source, one text: operands are traced as they are written, whatever the compiler does with the arguments of a call. */
+static void body_order(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_at(b, pl_at(b, pl_param(b, 0), pl_sub(b, pl_program_id(b, 0), pl_program_id(b, 1))),
+          pl_program_id(b, 2));
+    pl_fma(b, pl_program_id(b, 0), pl_program_id(b, 1), pl_program_id(b, 2));
+    pl_tile(b, pl_param(b, 0), PL_OFF(b, pl_program_id(b, 0), pl_program_id(b, 1)), TILE);
+    PL_FOR_STEP(b, i, pl_program_id(b, 2), pl_program_id(b, 0), pl_program_id(b, 1))
+    {
+        pl_add(b, i, 1);
+    }
+}
+
+START_TEST(operands_are_traced_from_left_to_right)
+{
+    static const int32_t axes[] = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1};
+    struct trace_case *c = trace_on(body_order, 90);
+    int n = 0;
+    for (uint32_t i = 1; i < c->fn.ops.n; i++)
+        if (pl_ir_op(&c->fn, i)->code == PL_OP_PROGRAM_ID)
+            ck_assert_int_eq(pl_ir_op(&c->fn, i)->axis, axes[n++]);
+    ck_assert_int_eq(n, 11);
+    trace_free(c);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("trace");
@@ -607,6 +634,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, text_reads_back, 0, N_RIGHT);
     tcase_add_loop_test(t, same_body_same_text, 0, N_RIGHT);
     tcase_add_loop_test(t, memory_may_run_out_anywhere, 0, N_RIGHT);
+    tcase_add_test(t, operands_are_traced_from_left_to_right);
     tcase_add_test(t, levels_reach_a_fixed_point);
     tcase_add_test(t, indexes_are_32_bits_only_where_everything_fits);
     tcase_add_test(t, views_resolve_to_exact_offsets);
