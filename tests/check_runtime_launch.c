@@ -190,6 +190,34 @@ START_TEST(one_text_is_one_module)
 }
 END_TEST
 
+static char logged[256];
+
+static void log_topics(pl_severity_level level, const char *topic, const char *text, void *user)
+{
+    (void)level, (void)user;
+    ck_assert_str_ne(text, "");
+    strcat(strcat(logged, topic), " ");
+}
+
+START_TEST(debug_topics)
+{
+    const pl_context_options o = {.cache_dir = "", .log = log_topics};
+    static const char *const topics[][2] = {{"", ""},
+                                            {"ptx", "ptx "},
+                                            {"plan,cache", "plan cache "},
+                                            {"trace,plan,ptx,cache", "trace plan ptx cache "}};
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+        setenv("PLAUNCH_DEBUG", topics[i][0], 1);
+        pl_context_destroy(ctx);
+        make_context(&o);
+        logged[0] = '\0';
+        launch_ok();
+        launch_ok();
+        ck_assert_str_eq(logged, topics[i][1]);
+    }
+}
+END_TEST
+
 /* What a thread remembers of its last launches is used only for what is equal in every value. */
 START_TEST(equal_launches_are_remembered)
 {
@@ -1074,7 +1102,8 @@ static Suite *make_suite(void)
     } groups[] = {
         {"counts",
          {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
-          equal_launches_are_remembered, remembered_launches_and_prepared_ones, stage_times}},
+          equal_launches_are_remembered, remembered_launches_and_prepared_ones, stage_times,
+          debug_topics}},
         {"errors",
          {broken_arguments, broken_kernels, broken_bodies, recursion,
           faults_name_the_last_launches}},

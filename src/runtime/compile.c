@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "jit/emit.h"
 #include "src/check/check.h"
+#include "src/ir/print.h"
 
 #include <stdio.h>
 
@@ -227,19 +228,28 @@ static void dump_text(const struct pl_context *ctx, const struct pl_text *t)
     (void)fclose(f);
 }
 
+/* One topic of PLAUNCH_DEBUG. */
+static void log_topic(const struct pl_context *ctx, enum pl_topic topic, const char *name,
+                      const char *text)
+{
+    if (ctx->log != NULL && (ctx->topics & topic) != 0)
+        ctx->log(PL_LEVEL_NOTE, name, text, ctx->user);
+}
+
 static void log_topics(const struct pl_context *ctx, struct pl_text *t)
 {
-    struct pl_buf b;
     if (ctx->log == NULL || ctx->topics == 0)
         return;
-    if ((ctx->topics & PL_TOPIC_PLAN) != 0) {
-        pl_buf_init(&b, t->arena, 4096);
-        pl_plan_print(&t->plan, &b);
-        if (!t->arena->is_exhausted)
-            ctx->log(PL_LEVEL_NOTE, "plan", b.text, ctx->user);
+    struct pl_buf ir, plan;
+    pl_buf_init(&ir, t->arena, 4096);
+    pl_ir_print(&t->fn, &ir);
+    pl_buf_init(&plan, t->arena, 4096);
+    pl_plan_print(&t->plan, &plan);
+    if (!t->arena->is_exhausted) {
+        log_topic(ctx, PL_TOPIC_TRACE, "trace", ir.text);
+        log_topic(ctx, PL_TOPIC_PLAN, "plan", plan.text);
     }
-    if ((ctx->topics & PL_TOPIC_PTX) != 0)
-        ctx->log(PL_LEVEL_NOTE, "ptx", t->ptx.data, ctx->user);
+    log_topic(ctx, PL_TOPIC_PTX, "ptx", t->ptx.data);
 }
 
 /* ---- the whole ---- */
@@ -300,6 +310,8 @@ static pl_status build_in(struct pl_arena *arena, struct pl_variant **out, const
     t.ns.assemble = lap(&last);
     if (st != PL_OK)
         return st;
+
+    log_topic(run->call->ctx, PL_TOPIC_CACHE, "cache", t.is_from_disk ? "disk hit" : "assembled");
 
     st = load(out, &t, code, &content, ask, run);
     t.ns.load = lap(&last);
