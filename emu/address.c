@@ -66,7 +66,11 @@ static void extent_plain(const uint64_t *at, uint64_t step, struct pl_emu_extent
 }
 
 #if HAS_AVX2
+#ifdef __clang__
+#define AVX2 __attribute__((target("avx2")))
+#else
 #define AVX2 __attribute__((target("avx2"), optimize("O3")))
+#endif
 AVX2 static void add_avx2(const uint64_t *base, uint64_t add, uint64_t *out)
 {
     add_base(base, add, out);
