@@ -170,9 +170,8 @@ static double expected(const struct form *f, const struct variant *v, const stru
     double sum = v->is_accumulating ? p->c[row][col] : 0.0,
            sign = v->a_negated != v->b_negated ? -1.0 : 1.0;
     for (unsigned k = 0; k < k_of(f); k++) {
-        unsigned both = (unsigned)p->a[row][k] & (unsigned)p->b[col][k];
-        sum +=
-            f->kind == BITS ? (double)__builtin_popcount(both) : sign * p->a[row][k] * p->b[col][k];
+        double x = p->a[row][k], y = p->b[col][k];
+        sum += f->kind == BITS ? (double)__builtin_popcount((uint8_t)x & (uint8_t)y) : sign * x * y;
     }
     if (f->is_sat)
         return sum > 2147483647.0 ? 2147483647.0 : sum < -2147483648.0 ? -2147483648.0 : sum;
