@@ -227,7 +227,7 @@ PL_API size_t pl_context_last_launches(const pl_context *ctx, pl_launch_record *
 typedef enum pl_compile_policy {
     PL_COMPILE_BLOCK, /* build in this call */
     PL_COMPILE_NEVER, /* PL_E_NOT_CACHED, unless a prepared variant serves the request */
-    PL_COMPILE_ASYNC  /* PL_E_PENDING; built by a worker of the context, started when first needed */
+    PL_COMPILE_ASYNC /* PL_E_PENDING; built by a worker of the context, started when first needed */
 } pl_compile_policy;
 
 enum {

@@ -269,7 +269,7 @@ void pl_layout_backward(const struct pl_layout_value *v, const int64_t index[PL_
         for (*elem = 0; *elem < n; ++*elem)
             if (pl_layout_forward(v, *thread, *elem, at) && same_index(&v->shape, at, index))
                 return;
-    PL_ASSERT(!"an index of the shape is held by some thread");
+    PL_ASSERT(false); /* every index of the shape is held by some thread */
 }
 
 pl_layout pl_layout_resolve(pl_layout layout, const pl_shape *shape, int32_t most_vec)
