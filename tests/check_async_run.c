@@ -707,6 +707,49 @@ START_TEST(broken_program_raises_the_diagnostic_of_its_name)
 }
 END_TEST
 
+/* Packed types: PL8246, a direction that the type does not have; PL8247, a start inside a group. */
+static const struct packed_case {
+    const char *entry;
+    int32_t x;
+    uint32_t type, swizzle;
+    int code;
+} packed_cases[] = {
+    {"store", 0, PL_TMAP_U4_ALIGN16, PL_TMAP_SWIZZLE_NONE, 8246},
+    {"load", 0, PL_TMAP_U6_ALIGN16, PL_TMAP_SWIZZLE_128B_ATOM_64B, 8246},
+    {"load", 64, PL_TMAP_U4_ALIGN16, PL_TMAP_SWIZZLE_NONE, 8247},
+    {"load", 1, PL_TMAP_U4_ALIGN8, PL_TMAP_SWIZZLE_NONE, 8247},
+    {"load", 128, PL_TMAP_U6_ALIGN16, PL_TMAP_SWIZZLE_NONE, 0},
+};
+
+START_TEST(packed_maps_keep_to_their_direction_and_groups)
+{
+    const struct packed_case *c = &packed_cases[_i];
+    open_device(0, 90);
+    load_file("async_tma.ptx");
+    const struct pl_emu_allocation *tensor = new_memory(1 << 14),
+                                   *buffer = new_memory(BUFFER_BYTES);
+    struct launch l;
+    const struct tile_case box = {c->swizzle, 128, 1, c->x, 0};
+    tile_launch(&l, &box, c->entry, buffer->address);
+    put_u32(&l, 200, 96); /* 128 elements of 6 bits; the gaps of the tile are not read back */
+    struct pl_tensormap m = {.type = c->type,
+                             .swizzle = c->swizzle,
+                             .rank = 2,
+                             .address = tensor->address,
+                             .dims = {256, 8},
+                             .strides_bytes = {0, 256},
+                             .box = {128, 1},
+                             .elem_strides = {1, 1}};
+    put_map(&l, &m);
+    bool is_well = run(&l);
+    /* The load that keeps to the rules then reads gaps, which hold nothing: PL8073 */
+    ck_assert(!is_well);
+    ck_assert_msg(fault.code == (c->code != 0 ? c->code : 8073), "PL%d: %s", fault.code,
+                  fault.text);
+    close_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     list_bad();
@@ -739,6 +782,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, registers_move_between_warpgroups, 0, N_POLICIES);
     suite_add_tcase(s, t);
     t = tcase_create("broken");
+    tcase_add_loop_test(t, packed_maps_keep_to_their_direction_and_groups, 0,
+                        (int)(sizeof packed_cases / sizeof packed_cases[0]));
     tcase_add_loop_test(t, broken_program_raises_the_diagnostic_of_its_name, 0, n_bad * N_POLICIES);
     suite_add_tcase(s, t);
     return s;
