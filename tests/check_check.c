@@ -58,7 +58,7 @@ BODY(2014)
     pl_ref r = pl_clip(b, SMEM(PL_F32), 0, pl_scalar(b, 4));
     MARK, pl_swap(b, r, 1.0f);
 }
-BODY(2090) { (void)params, MARK, pl_griddep_wait(b); }
+BODY(2090) { (void)params, MARK, pl_prefetch(b, X_TILE); }
 BODY(2091) { (void)params, MARK, pl_commit_tmem(b); }
 BODY(2092) { (void)params, MARK, pl_regs(b, PL_F32, TILE, pl_layout_of(PL_LAYOUT_WGMMA), 0.0f); }
 BODY(3001) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(48)); }
@@ -585,8 +585,6 @@ static const char *const unserved[] = {
     "acc_init",
     "mma",
     "barrier_test",
-    "griddep_wait",
-    "griddep_launch",
     "set_max_registers",
     "semaphore_signal",
     "semaphore_wait",

@@ -733,6 +733,10 @@ static void flow_body(pl_builder *b, const void *params)
 {
     const struct flow_params *p = params;
     pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    if (pl_has_tma(b)) {
+        pl_griddep_wait(b);
+        pl_griddep_launch(b);
+    }
     pl_ref count = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
     pl_ref odd = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
     pl_val first = pl_cast(b, pl_load(b, pl_at(b, x, 0)), PL_I32);

@@ -198,6 +198,8 @@ static bool same_step(const struct pl_build *b, const struct pl_step *s, const s
     struct pl_step t = {0};
     if (s->op != d->op || s->type != d->type || s->from != d->from || s->n_opnds != d->n + 1)
         return false;
+    if (s->opnds + s->n_opnds > b->out->pool.n) /* memory ran out while it was made */
+        return false;
     place_attrs(&t, d);
     if (memcmp(t.attrs, s->attrs, sizeof t.attrs) != 0)
         return false;

@@ -274,5 +274,6 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_select, pl_lower_iota, pl_lower_broadcast, pl_lower_reduce, pl_lower_layout_cast,
     pl_lower_extract, pl_lower_load, pl_lower_store, pl_lower_swap, pl_lower_copy_in,
     pl_lower_copy_out, pl_lower_wait_out, pl_lower_commit_smem, pl_lower_barrier_arrive,
-    pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence;
+    pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
+    pl_lower_griddep_wait, pl_lower_griddep_launch;
 #endif

@@ -226,6 +226,22 @@ void pl_lower_commit_smem(struct pl_lower *l, uint32_t id, const struct pl_op *o
     pl_unit_barrier(l);
 }
 
+/* Programmatic dependent launch: until the grids before have ended and their memory is visible; the ones after may start. */
+void pl_lower_griddep_wait(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    (void)op;
+    pl_build_do(&l->b, PL_STEP_grid_wait);
+    l->plan->launch.waits_for_predecessor = true;
+}
+
+void pl_lower_griddep_launch(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    (void)op;
+    pl_build_do(&l->b, PL_STEP_grid_launch);
+}
+
 /* ---- transaction barriers ---- */
 
 static struct pl_opnd bar_index(struct pl_lower *l, uint32_t bar)
