@@ -34,12 +34,20 @@ static CUresult instantiate(struct pl_library *lib, struct pl_context *ctx, stru
     *out = find_instance(lib, ctx);
     if (*out != NULL)
         return CUDA_SUCCESS;
+    struct pl_module *m;
     CUresult r = pl_capture_check_unsafe(); /* a lazy first load is as unsafe as any */
     if (r == CUDA_SUCCESS)
-        r = pl_module_load(ctx, lib->text, &(struct pl_jit_options){0}, out);
-    if (r == CUDA_SUCCESS)
-        bind(*out, lib);
-    return r;
+        r = pl_module_load(ctx, lib->text, &(struct pl_jit_options){0}, &m);
+    if (r != CUDA_SUCCESS)
+        return r;
+    *out = find_instance(lib, ctx); /* another thread may have been first while the lock was open */
+    if (*out != NULL) {
+        pl_module_discard(m);
+        return CUDA_SUCCESS;
+    }
+    bind(m, lib);
+    *out = m;
+    return CUDA_SUCCESS;
 }
 
 /* The figures of an entry outlive the module that they come from. */

@@ -281,7 +281,7 @@ CUresult pl_module_load(struct pl_context *ctx, const void *image, const struct 
     return CUDA_SUCCESS;
 }
 
-static void free_module(struct pl_module *m)
+void pl_module_discard(struct pl_module *m)
 {
     for (struct pl_module **at = &m->ctx->modules; *at != NULL; at = &(*at)->next) {
         if (*at != m)
@@ -298,13 +298,13 @@ static void free_module(struct pl_module *m)
 void pl_module_unload(struct pl_module *m)
 {
     pl_ctx_drain(m->ctx);
-    free_module(m);
+    pl_module_discard(m);
 }
 
 void pl_module_drop_context(struct pl_context *ctx)
 {
     while (ctx->modules != NULL)
-        free_module(ctx->modules);
+        pl_module_discard(ctx->modules);
 }
 
 static CUresult load_user_module(CUmodule *module, const void *image, unsigned n_options,

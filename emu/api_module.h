@@ -69,7 +69,8 @@ CUresult pl_file_read(const char *path, char **out);
 
 CUresult pl_module_load(struct pl_context *ctx, const void *image, const struct pl_jit_options *o,
                         struct pl_module **out);
-void pl_module_unload(struct pl_module *m); /* waits for the context's work */
+void pl_module_unload(struct pl_module *m);  /* waits for the context's work */
+void pl_module_discard(struct pl_module *m); /* one that nobody has used */
 /* A variable by name; ptr or n_bytes may be NULL. */
 CUresult pl_module_global(const struct pl_module *m, const char *name, bool is_managed,
                           CUdeviceptr *ptr, size_t *n_bytes);

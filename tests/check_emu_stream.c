@@ -1041,6 +1041,62 @@ START_TEST(threads_share_a_context)
 }
 END_TEST
 
+struct kernel_args {
+    CUcontext ctx;
+    CUkernel kernel;
+    pthread_barrier_t *start;
+    CUresult result;
+};
+
+static void *launch_kernel_handle(void *arg)
+{
+    struct kernel_args *k = arg;
+    CUdeviceptr p;
+    CUresult r = cu.cuCtxSetCurrent(k->ctx);
+    if (r == CUDA_SUCCESS)
+        r = cu.cuMemAlloc_v2(&p, 4);
+    pthread_barrier_wait(k->start);
+    uint32_t v = 5, got = 0;
+    void *params[] = {&p, &v};
+    if (r == CUDA_SUCCESS)
+        r = launch_one((CUfunction)k->kernel, CU_STREAM_PER_THREAD, params);
+    if (r == CUDA_SUCCESS)
+        r = cu.cuStreamSynchronize(CU_STREAM_PER_THREAD);
+    if (r == CUDA_SUCCESS)
+        r = cu.cuMemcpyDtoH_v2(&got, p, 4);
+    k->result = r == CUDA_SUCCESS && got != 5 ? CUDA_ERROR_UNKNOWN : r;
+    return NULL;
+}
+
+/* A library's first use in a context by many threads at once: one module, and unloading leaves none. */
+START_TEST(threads_load_a_library_once)
+{
+    CUcontext ctx;
+    CUlibrary lib;
+    CUkernel kernel;
+    pthread_barrier_t start;
+    pthread_t threads[N_THREADS];
+    struct kernel_args args[N_THREADS];
+    ok(cu.cuInit(0));
+    ok(cu.cuLibraryLoadData(&lib, test_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    ok(cu.cuLibraryGetKernel(&kernel, lib, "store"));
+    ok(cu.cuCtxCreate_v2(&ctx, 0, 0));
+    pthread_barrier_init(&start, NULL, N_THREADS);
+    for (int i = 0; i < N_THREADS; i++) {
+        args[i] = (struct kernel_args){ctx, kernel, &start, CUDA_ERROR_UNKNOWN};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, launch_kernel_handle, &args[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        ok(args[i].result);
+    }
+    pthread_barrier_destroy(&start);
+    ck_assert_uint_eq(cu.query("modules"), 1);
+    ok(cu.cuLibraryUnload(lib));
+    ck_assert_uint_eq(cu.query("modules"), 0);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("emu_stream");
@@ -1068,6 +1124,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, fault_sticks_to_its_context);
     tcase_add_test(t, work_behind_a_fault_is_dropped);
     tcase_add_test(t, threads_share_a_context);
+    tcase_add_test(t, threads_load_a_library_once);
     suite_add_tcase(s, t);
     t = tcase_create("capture");
     tcase_add_checked_fixture(t, driver_open, NULL);
