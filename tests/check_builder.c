@@ -434,6 +434,81 @@ START_TEST(operations_mean_what_they_say)
 }
 END_TEST
 
+/* ---- what is refused: everything that is wrong, with its place, and no text written ---- */
+
+static int first_line;
+static void body_wrong(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref s = pl_smem(b, PL_F32, TILE, PL_SWIZZLE_NONE);
+    first_line = __LINE__ + 1;
+    pl_store(b, whole(b, X), 1.0f); /* an input: PL2010 */
+    pl_bar_sync(b, PL_SCOPE_CTA);
+    pl_barrier_wait(b, pl_barrier(b, 1)); /* nothing arrives: PL5010 */
+    pl_store(b, s, 2.0f);
+    pl_copy_smem_to_gmem(b, s, whole(b, Y)); /* not committed: PL5018 */
+}
+
+static void body_unserved(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_griddep_wait(b);
+    pl_store(b, whole(b, Y), 1.0f);
+}
+
+static pl_status launch_refused(void (*body)(pl_builder *b, const void *params), pl_report *report,
+                                pl_error *err)
+{
+    const pl_kernel kernel = {.struct_size = sizeof kernel,
+                              .name = "test",
+                              .params = decls,
+                              .n_params = 4,
+                              .n_configs = 1,
+                              .body = body,
+                              .launch_dims = launch_dims};
+    pl_arg args[4];
+    n_blocks_now = 1;
+    for (int i = 0; i < 4; i++)
+        args[i] = pl_arg_tensor(pl_tensor_make(at[1][i], i == X || i == Y ? PL_F32 : PL_I32, TILE));
+    const pl_launch_options o = {.struct_size = sizeof o, .report = report};
+    uint64_t emitted = pl_context_stats(contexts[1]).emitted;
+    pl_status st = pl_launch(contexts[1], &kernel, NULL, args, 4, &o, err);
+    ck_assert_uint_eq(pl_context_stats(contexts[1]).emitted, emitted);
+    return st;
+}
+
+START_TEST(all_that_is_wrong_is_reported_and_nothing_written)
+{
+    static const int codes[] = {2010, 5010, 5018};
+    static const int lines[] = {0, 2, 4};
+    pl_report *report;
+    pl_report_item item;
+    pl_error err = {0};
+    ck_assert_int_eq(pl_report_create(&report), PL_OK);
+    ck_assert_int_eq(launch_refused(body_wrong, report, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 2010);
+    ck_assert_int_eq(err.line, first_line);
+    ck_assert_uint_eq(pl_report_count(report), 3);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert(pl_report_get(report, i, &item));
+        ck_assert_int_eq(item.code, codes[i]);
+        ck_assert_int_eq(item.line, first_line + lines[i]);
+        ck_assert_ptr_nonnull(strstr(item.file, "check_builder.c"));
+        ck_assert_str_ne(item.remedy, "");
+    }
+    pl_report_destroy(report);
+}
+END_TEST
+
+START_TEST(what_has_no_code_yet_is_unsupported)
+{
+    pl_error err = {0};
+    ck_assert_int_eq(launch_refused(body_unserved, NULL, &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(err.code, 2090);
+    ck_assert_ptr_nonnull(strstr(err.text, "griddep_wait"));
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("builder");
@@ -441,6 +516,8 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, open_contexts, close_contexts);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, operations_mean_what_they_say, 0, N_CASES);
+    tcase_add_test(t, all_that_is_wrong_is_reported_and_nothing_written);
+    tcase_add_test(t, what_has_no_code_yet_is_unsupported);
     suite_add_tcase(s, t);
     return s;
 }
