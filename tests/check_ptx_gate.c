@@ -178,6 +178,10 @@ START_TEST(the_lowest_header_has_the_least_suffix)
     ck_assert(pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_cvt_rs_x2_f32].gate, 103, &suffix, &version));
     ck_assert(suffix == 'a' && version == 88);
     ck_assert(!pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_wgmma_fence].gate, 100, &suffix, &version));
+    ck_assert(pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_cvt_fp8x2_f32].gate, 89, &suffix, &version) &&
+              version == 81);
+    ck_assert(pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_cvt_fp8x2_f32].gate, 90, &suffix, &version) &&
+              version == 78);
     ck_assert(!pl_ptx_gate_lowest(pl_ptx_infos[PL_PTX_add_int].gate, 42, &suffix, &version));
 }
 END_TEST

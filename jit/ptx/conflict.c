@@ -144,8 +144,6 @@ static const char *find_in_types(const struct pl_ptx_ins *ins)
     case PL_PTX_cvt_float_int: return find_idle_ftz(ins);
     case PL_PTX_cvt_float_float: return find_float_conversion(ins);
     case PL_PTX_cvt_bf16_float: return find_bf16_rounding(ins);
-    case PL_PTX_atom_cas:
-        return ins->mods[PL_PTX_CAT_L2HINT] != 0 && bits_of(ins, 0) == 16 ? "L2::cache_hint" : NULL;
     case PL_PTX_mma_m16n8k64_mxf4nvf4: /* four scales of ue4m3, or two of ue8m0 */
         if ((scale == PL_PTX_MOD_SCALE_VEC_X4) != (ins->types[4] == PL_PTX_TYPE_UE4M3))
             return scale != 0 ? text_of(scale) : pl_ptx_types[ins->types[4]].text;

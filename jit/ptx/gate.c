@@ -109,7 +109,7 @@ static void gate_types(const struct pl_ptx_ins *ins, struct pl_ptx_gate *g)
         break;
     case PL_PTX_cvt_tf32_f32:
         if (ins->mods[PL_PTX_CAT_SAT] != 0 && ins->mods[PL_PTX_CAT_RND] != PL_PTX_MOD_RND_RNA)
-            tighten(g, (struct pl_ptx_gate){86, 90, 0});
+            tighten(g, (struct pl_ptx_gate){86, 100, 0});
         break;
     case PL_PTX_atom_cas:
         if (bits == 16)
@@ -209,9 +209,16 @@ bool pl_ptx_gate_accepts_target(struct pl_ptx_gate gate, uint16_t sm, char suffi
     return (gate.targets & pl_ptx_target_bit(sm, suffix)) != 0;
 }
 
+/* Forms that begin with sm_89, its 8-bit floats, came to that chip with .version 8.1 only, where sm_90 had them from 7.8 on. */
+uint16_t pl_ptx_gate_version(struct pl_ptx_gate gate, uint16_t sm)
+{
+    return sm == 89 && gate.sm == 89 && gate.ptx_version < 81 ? 81 : gate.ptx_version;
+}
+
 bool pl_ptx_gate_accepts(struct pl_ptx_gate gate, uint16_t version, uint16_t sm, char suffix)
 {
-    return version >= gate.ptx_version && version >= pl_ptx_target_version(sm, suffix) &&
+    return version >= pl_ptx_gate_version(gate, sm) &&
+           version >= pl_ptx_target_version(sm, suffix) &&
            pl_ptx_gate_accepts_target(gate, sm, suffix);
 }
 
@@ -223,7 +230,9 @@ bool pl_ptx_gate_lowest(struct pl_ptx_gate gate, uint16_t sm, char *suffix, uint
         if (named == 0 || !pl_ptx_gate_accepts_target(gate, sm, suffixes[i]))
             continue;
         *suffix = suffixes[i];
-        *version = named > gate.ptx_version ? named : gate.ptx_version;
+        *version = pl_ptx_gate_version(gate, sm);
+        if (named > *version)
+            *version = named;
         return true;
     }
     return false;

@@ -35,6 +35,9 @@ bool pl_ptx_has_operand_gate(enum pl_ptx_form form);
 /* Both: the higher version and sm, the common targets. False (and *a as it was) when no target takes both. */
 bool pl_ptx_gate_join(struct pl_ptx_gate *a, struct pl_ptx_gate b);
 
+/* The first .version in which a chip of compute capability sm takes what passes the gate. */
+uint16_t pl_ptx_gate_version(struct pl_ptx_gate gate, uint16_t sm);
+
 /* Does a module with this header take it? */
 bool pl_ptx_gate_accepts_target(struct pl_ptx_gate gate, uint16_t sm, char suffix);
 bool pl_ptx_gate_accepts(struct pl_ptx_gate gate, uint16_t version, uint16_t sm, char suffix);

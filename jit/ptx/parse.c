@@ -145,12 +145,13 @@ static bool check_gate(struct pl_ptx_parser *p, struct pl_ptx_gate gate, const c
     const struct pl_ptx_module *m = p->m;
     if (pl_ptx_gate_accepts(gate, m->version, m->sm, m->suffix))
         return true;
+    uint16_t version = pl_ptx_gate_version(gate, m->sm);
     if (!pl_ptx_gate_accepts_target(gate, m->sm, m->suffix))
         pl_d_ptx_form_target(&p->diags, pl_ptx_at(p, at), text, wanted_targets(p, gate),
                              target_name(p, m->sm, m->suffix));
     else
-        pl_d_ptx_form_version(&p->diags, pl_ptx_at(p, at), text, gate.ptx_version / 10,
-                              gate.ptx_version % 10, m->version / 10, m->version % 10);
+        pl_d_ptx_form_version(&p->diags, pl_ptx_at(p, at), text, version / 10, version % 10,
+                              m->version / 10, m->version % 10);
     return false;
 }
 
