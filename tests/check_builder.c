@@ -452,7 +452,7 @@ static void body_wrong(pl_builder *b, const void *params)
 static void body_unserved(pl_builder *b, const void *params)
 {
     (void)params;
-    pl_griddep_wait(b);
+    pl_prefetch(b, whole(b, X));
     pl_store(b, whole(b, Y), 1.0f);
 }
 
@@ -505,7 +505,7 @@ START_TEST(what_has_no_code_yet_is_unsupported)
     pl_error err = {0};
     ck_assert_int_eq(launch_refused(body_unserved, NULL, &err), PL_E_UNSUPPORTED);
     ck_assert_int_eq(err.code, 2090);
-    ck_assert_ptr_nonnull(strstr(err.text, "griddep_wait"));
+    ck_assert_ptr_nonnull(strstr(err.text, "prefetch"));
 }
 END_TEST
 
