@@ -49,8 +49,8 @@ extern const struct pl_space_info pl_space_infos[PL_SPACE_COUNT];
     X(TCGEN05, "tcgen05 and tensor memory")                                                        \
     X(FP8, "fp8 conversion")                                                                       \
     X(FP4, "fp4 formats")                                                                          \
-    X(CLC, "cluster launch control") X(SETMAXNREG, "setmaxnreg")                                   \
-        X(PDL, "programmatic dependent launch")
+    X(CLC, "cluster launch control")                                                               \
+    X(SETMAXNREG, "setmaxnreg") X(PDL, "programmatic dependent launch")
 enum pl_feature_bit {
 #define PL_FEATURE_(id, text) PL_FEATURE_BIT_##id,
     PL_FEATURE_LIST(PL_FEATURE_)
