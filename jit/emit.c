@@ -15,7 +15,7 @@
 
 /* ---- the table (emit.def) ---- */
 
-enum { MAX_FIXED = 3, MAX_POOL = 32 };
+enum { MAX_FIXED = 5, MAX_POOL = 32 };
 enum slot { SLOT_TYPE = PL_PTX_TYPE_COUNT, SLOT_FROM };
 
 struct row {
@@ -74,6 +74,14 @@ static const struct row rows[] = {
     {                                                                                              \
         PL_PTX_MOD_##x, PL_PTX_MOD_##y, PL_PTX_MOD_##z                                             \
     }
+#define F4(x, y, z, u)                                                                             \
+    {                                                                                              \
+        PL_PTX_MOD_##x, PL_PTX_MOD_##y, PL_PTX_MOD_##z, PL_PTX_MOD_##u                             \
+    }
+#define F5(x, y, z, u, v)                                                                          \
+    {                                                                                              \
+        PL_PTX_MOD_##x, PL_PTX_MOD_##y, PL_PTX_MOD_##z, PL_PTX_MOD_##u, PL_PTX_MOD_##v             \
+    }
 #define ETYPE(st, pt)
 #define EATTR(sa, pm)
 #define ESREG(sr, pr, dim)
@@ -97,6 +105,8 @@ static const struct row rows[] = {
 #undef F1
 #undef F2
 #undef F3
+#undef F4
+#undef F5
 };
 
 static const uint8_t ptx_types[PL_ST_COUNT] = {
@@ -307,14 +317,21 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
     return n;
 }
 
+/* Registers that a memory step moves as one vector; 0 for the other steps. */
+static uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
+{
+    if (s->op == PL_STEP_load)
+        return step_opnd(e, s, 0)->n;
+    return s->op == PL_STEP_store || s->op == PL_STEP_store_async ? step_opnd(e, s, 1)->n : 0;
+}
+
 /* All of a step that can change its instruction's gate, where operands cannot: types, attributes, width. Never 0. */
 static uint64_t step_key(const struct emitter *e, const struct pl_step *s)
 {
     uint64_t key = (uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->from << 16;
     for (int i = 0; i < PL_STEP_MAX_ATTRS; i++)
         key |= (uint64_t)s->attrs[i] << (24 + 8 * i);
-    if (s->op == PL_STEP_load || s->op == PL_STEP_store)
-        key |= (uint64_t)step_opnd(e, s, s->op == PL_STEP_load ? 0 : 1)->n << 56;
+    key |= (uint64_t)vector_width(e, s) << 56;
     return key;
 }
 
@@ -331,11 +348,9 @@ static void make_kind(struct emitter *e, const struct pl_step *s, const struct r
             pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)ptx_mods[s->attrs[i]]);
     for (int i = 0; i < MAX_FIXED && row->fixed[i] != 0; i++)
         pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)row->fixed[i]);
-    if (s->op == PL_STEP_load || s->op == PL_STEP_store) {
-        const uint32_t width = step_opnd(e, s, s->op == PL_STEP_load ? 0 : 1)->n;
-        if (width > 1)
-            pl_ptx_ins_set(&e->ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
-    }
+    const uint32_t width = vector_width(e, s);
+    if (width > 1)
+        pl_ptx_ins_set(&e->ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
 }
 
 /* Steps of one kind follow each other in unrolled code: the instruction is made, and its gate asked, once for a run of them. */

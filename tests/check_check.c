@@ -568,7 +568,6 @@ END_TEST
 static const char *const unserved[] = {
     "atomic",
     "prefetch",
-    "async_store_smem",
     "gather_rows",
     "async_load_tmem",
     "wait_load_tmem",

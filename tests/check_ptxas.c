@@ -1,6 +1,6 @@
 /*
  * Every variant of the library's kernels, through the assembler with warnings as errors: chips x configurations x facts x element
- * types. Exit 77 where there is no toolkit. PL_LONG=1 takes all element types, else a sample.
+ * types; and bodies of the operations that no kernel of the library uses. Exit 77 where there is no toolkit. PL_LONG=1 takes all element types, else a sample.
  */
 #include "base/debug.h"
 #include "tests/plan_run.h"
@@ -69,6 +69,73 @@ static bool make(struct ask *a, unsigned char *params, const pl_kernel *k, int a
     return k->configure == NULL || k->configure(&q, config, params);
 }
 
+/* ---- operations that no kernel uses ---- */
+
+struct op_params {
+    int32_t n, op;
+};
+
+/* Registers to a cluster peer. */
+static void send_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
+    pl_block_cluster(b, 2, 1, 1);
+    pl_ref buf = pl_smem(b, t, PL_SHAPE(p->n), PL_SWIZZLE_NONE);
+    pl_bar bar = pl_barrier(b, 1);
+    pl_val v = pl_load(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0), PL_SHAPE(p->n)));
+    pl_val other = pl_sub(b, 1, pl_cluster_rank(b));
+    pl_async_store_smem_at(b, pl_peer(b, buf, other), v, bar, (pl_op2)p->op, PL_LOC);
+    pl_barrier_wait(b, bar);
+    pl_store(b, pl_window(b, pl_param(b, 1), PL_OFF(b, 0), PL_SHAPE(p->n)), pl_load(b, buf));
+}
+
+static const pl_param_decl op_decls[] = {
+    {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY},
+    {.name = "y", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY}};
+static const struct op_case {
+    void (*body)(pl_builder *b, const void *params);
+    int first_chip;
+    pl_dtype t;
+    struct op_params p;
+} op_cases[] = {
+    {send_body, 90, PL_F32, {1, 0}},         {send_body, 90, PL_BF16, {100, 0}},
+    {send_body, 90, PL_U8, {4096, 0}},       {send_body, 90, PL_F64, {300, 0}},
+    {send_body, 90, PL_I32, {100, PL_ADD}},  {send_body, 90, PL_U32, {100, PL_ADD}},
+    {send_body, 90, PL_I32, {1000, PL_MIN}}, {send_body, 90, PL_U32, {7, PL_MAX}},
+    {send_body, 90, PL_I32, {128, PL_AND}},  {send_body, 90, PL_U32, {129, PL_OR}},
+    {send_body, 90, PL_I32, {4, PL_XOR}},
+};
+
+static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
+{
+    const pl_kernel k = {.struct_size = sizeof k,
+                         .name = "op",
+                         .params = op_decls,
+                         .n_params = 2,
+                         .params_bytes = sizeof c->p,
+                         .n_configs = 1,
+                         .body = c->body};
+    const pl_arg x = pl_arg_tensor(pl_tensor_make(4096, c->t, PL_SHAPE(1 << 20)));
+    struct ask a = {.kernel = &k,
+                    .params = &c->p,
+                    .arch = arch,
+                    .args = {x, x},
+                    .facts = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE | PL_FACT_I32,
+                    .grid = {2, 1, 1}};
+    struct build *b = build_new(&a, 0);
+    char what[128];
+    snprintf(what, sizeof what, "operation %d sm_%d", (int)(c - op_cases), arch);
+    int failed = b->status != PL_OK;
+    if (failed)
+        printf("FAIL %s: status %d: %s\n", what, (int)b->status,
+               b->diags.list.n != 0 ? b->diags.list.data[0].text : "");
+    else
+        failed = assemble(ptxas, b, what);
+    build_free(b);
+    return failed;
+}
+
 int main(void)
 {
     static const pl_dtype types[] = {PL_F32, PL_BF16, PL_F16, PL_F64, PL_I8, PL_U16};
@@ -103,6 +170,12 @@ int main(void)
                         n++;
                         build_free(b);
                     }
+    for (size_t i = 0; i < PL_COUNT(op_cases); i++)
+        for (size_t c = 0; c < PL_COUNT(chips); c++)
+            if (chips[c] >= op_cases[i].first_chip) {
+                n_failed += assemble_op(ptxas, &op_cases[i], chips[c]);
+                n++;
+            }
     printf("%d variants, %d failed\n", n, n_failed);
     return n_failed != 0;
 }

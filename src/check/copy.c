@@ -139,9 +139,11 @@ static void check_copy(struct pl_fn *fn, const struct pl_op *op)
 static void check_async_store(struct pl_fn *fn, const struct pl_op *op)
 {
     const struct pl_ref_info *r = pl_ir_ref(fn, op->refs[0]);
-    int64_t bits = pl_shape_n_elems(&r->shape) * pl_dtype_bits(r->dtype);
+    int64_t bits = r->shape.rank == 0 ? 0 : r->shape.d[r->shape.rank - 1] * pl_dtype_bits(r->dtype);
     if (r->space != PL_SPACE_SMEM || r->shape.rank == 0)
         return;
+    if (is_clipped(r))
+        pl_d_smem_clipped(fn->diags, at(op->loc), pl_op_infos[op->code].name);
     if (r->peer == 0)
         pl_d_async_store_local(fn->diags, at(op->loc));
     if (bits % 32 != 0)

@@ -172,6 +172,14 @@ pl_reg pl_shared_base(struct pl_lower *l)
     return pl_build_op1(&l->b, PL_STEP_shared_base, PL_ST_NONE, pl_opnd_imm(0));
 }
 
+pl_reg pl_peer_address(struct pl_lower *l, uint32_t ref, pl_reg shared)
+{
+    const uint32_t peer = pl_ir_ref(l->fn, ref)->peer;
+    return pl_build_op2(
+        &l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(shared),
+        pl_ix_convert(&l->b, PL_ST_u32, pl_lower_int_type(l, peer), pl_lower_scalar(l, peer)));
+}
+
 /* Index j of the base: offset plus coordinate. */
 static struct pl_coord base_index(struct pl_lower *l, const struct pl_ref_info *r, int j,
                                   const struct pl_coord *at)
@@ -247,12 +255,10 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
         add_scaled(l, &s, col, es);
     if (s.n == 0 && r->peer == 0)
         return pl_opnd_addr((pl_reg){0}, s.konst);
-    add_term(&s, pl_opnd_reg(pl_shared_base(l)));
-    pl_reg reg = finish_sum(l, &s, PL_ST_u32);
-    if (r->peer != 0)
-        reg = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(reg),
-                           pl_lower_scalar(l, r->peer));
-    return pl_opnd_addr(reg, s.konst);
+    /* The windows of the CTAs are laid out alike: the base is mapped, once, and the rest added. */
+    pl_reg start = pl_shared_base(l);
+    add_term(&s, pl_opnd_reg(r->peer != 0 ? pl_peer_address(l, ref, start) : start));
+    return pl_opnd_addr(finish_sum(l, &s, PL_ST_u32), s.konst);
 }
 
 /* ---- bounds ---- */

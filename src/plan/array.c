@@ -28,8 +28,11 @@ static bool same_lay(const struct pl_lay *x, const struct pl_lay *y)
 uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
-    if (op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST && op->code != PL_OP_LAYOUT_CAST &&
-        op->code != PL_OP_EXTRACT)
+    const bool is_send =
+        op->code == PL_OP_ASYNC_STORE_SMEM && pl_ir_op(l->fn, op->args[0])->shape.rank > 0 &&
+        l->lays[op->args[0]].vec < pl_send_min_vec(pl_ir_op(l->fn, op->args[0])->dtype);
+    if (!is_send && op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST &&
+        op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
         return 0;
     const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
     const int64_t n = pl_shape_n_elems(&arg->shape);
@@ -222,6 +225,17 @@ void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     l->vals[id] = out;
 }
 
+struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in,
+                                struct pl_lay lay)
+{
+    struct pl_lval out = pl_lval_make(l, in->dtype, lay);
+    pl_scratch_begin(l);
+    pl_scratch_write(l, s, in);
+    pl_scratch_publish(l);
+    gather(l, s, s, -1, &out);
+    return out;
+}
+
 void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
@@ -230,12 +244,7 @@ void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *o
         return;
     }
     pl_lower_note(l, op, "layout converted through shared memory");
-    struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
-    pl_scratch_begin(l);
-    pl_scratch_write(l, &op->shape, &in);
-    pl_scratch_publish(l);
-    gather(l, &op->shape, &op->shape, -1, &out);
-    l->vals[id] = out;
+    l->vals[id] = pl_lval_relayout(l, &op->shape, &in, l->lays[id]);
 }
 
 /* The thread that has the element puts it in scratch, all read it. */

@@ -15,6 +15,7 @@ struct group {
     uint32_t parent;
     uint16_t fixed_vec; /* 0: free */
     uint16_t best_vec;
+    uint16_t least_vec; /* that every member can use: of an asynchronous store */
 };
 
 struct walk {
@@ -47,6 +48,8 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
     gb->parent = a;
     if (gb->best_vec > ga->best_vec)
         ga->best_vec = gb->best_vec;
+    if (gb->least_vec > ga->least_vec)
+        ga->least_vec = gb->least_vec;
     if (ga->fixed_vec == 0)
         ga->fixed_vec = gb->fixed_vec;
 }
@@ -110,6 +113,12 @@ uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref)
     else if (r->space == PL_SPACE_SMEM)
         bytes = shared_align_bytes(l, r, base, a);
     return pow2_divisor(r->shape.d[r->shape.rank - 1], bytes < es ? 1 : bytes / es);
+}
+
+uint32_t pl_send_min_vec(pl_dtype t)
+{
+    const uint32_t es = pl_elem_bytes(t);
+    return es >= 4 ? 1 : 4 / es;
 }
 
 struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads)
@@ -183,6 +192,15 @@ static void visit(struct walk *w, uint32_t id)
                 offer(w, op->args[0], pl_access_vec(w->l, op->refs[0]));
         }
         break;
+    case PL_OP_ASYNC_STORE_SMEM:
+        if (is_array_val(w, op->args[0])) {
+            struct group *g = &w->groups[find(w, op->args[0])];
+            const uint32_t least = pl_send_min_vec(w->fn->ops.data[op->args[0]].dtype);
+            offer(w, op->args[0], pl_access_vec(w->l, op->refs[0]));
+            if (least > g->least_vec && pl_access_vec(w->l, op->refs[0]) >= least)
+                g->least_vec = (uint16_t)least;
+        }
+        break;
     case PL_OP_ARRAY:
         if (is_regs) {
             fix(w, var, w->fn->arrays.data[w->fn->refs.data[op->refs[0]].array].layout);
@@ -202,7 +220,7 @@ static struct pl_lay lay_of(struct walk *w, uint32_t node, const pl_shape *s)
     const uint32_t limit = pow2_divisor(s->d[s->rank - 1], 16);
     uint32_t vec = g->fixed_vec != 0 ? g->fixed_vec : g->best_vec;
     if (g->fixed_vec == 0)
-        while (vec > 1 && (int64_t)vec * 128 > n)
+        while (vec > 1 && vec > g->least_vec && (int64_t)vec * 128 > n)
             vec /= 2; /* every thread has work */
     return pl_lay_strided(n, min_u32(vec < 1 ? 1 : vec, limit), 128);
 }

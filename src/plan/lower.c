@@ -270,6 +270,7 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_COPY_OUT] = pl_lower_copy_out,
     [PL_OP_WAIT_OUT] = pl_lower_wait_out,
     [PL_OP_COMMIT_SMEM] = pl_lower_commit_smem,
+    [PL_OP_ASYNC_STORE_SMEM] = pl_lower_async_store,
     [PL_OP_BARRIER_ARRIVE] = pl_lower_barrier_arrive,
     [PL_OP_BARRIER_WAIT] = pl_lower_barrier_wait,
     [PL_OP_BAR_SYNC] = pl_lower_bar_sync,

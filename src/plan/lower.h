@@ -150,6 +150,8 @@ void pl_layout_walk(struct pl_lower *l);
 struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads);
 /* Widest access of a ref that alignment proves, elements; 1..16 bytes. */
 uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref);
+/* Fewest elements of a chunk that st.async can move: 4 bytes. */
+uint32_t pl_send_min_vec(pl_dtype t);
 
 /* ---- shared memory (smem.c) ---- */
 bool pl_smem_map(struct pl_lower *l);
@@ -174,6 +176,8 @@ void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin
 struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
 struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
 pl_reg pl_shared_base(struct pl_lower *l); /* shared address of the dynamic area */
+pl_reg pl_peer_address(struct pl_lower *l, uint32_t ref,
+                       pl_reg shared); /* of a shared address, in the CTA that a peer ref names */
 
 /* Bounds of a GMEM ref: does any of its elements possibly lie outside its tensor or clip? */
 bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref);
@@ -221,13 +225,23 @@ struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd ad
 void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v);
 /* Chunk k of this layout has elements for this thread: a predicate, or none when for all. */
 pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k);
+/* The value in another layout, through scratch (pl_scratch_need counted it). */
+struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in,
+                                struct pl_lay lay);
 struct pl_lval pl_lval_of(struct pl_lower *l, uint32_t val); /* operand of an op: constants too */
 
 /* ---- memory (mem.c) ---- */
+
+/* A store to a peer that is signalled there: by st.async, or by red.async of `reduce`. */
+struct pl_send {
+    struct pl_opnd bar; /* address of the peer's barrier */
+    pl_op2 reduce;      /* PL_OP2_NONE: overwrites */
+};
 struct pl_access {
     uint32_t ref;
     pl_oob oob;
     double fill;
+    const struct pl_send *send; /* NULL: a plain access */
 };
 /* The whole ref to or from registers of layout v->lay. */
 void pl_load_array(struct pl_lower *l, const struct pl_access *a, struct pl_lval *v);
@@ -239,6 +253,7 @@ struct pl_chunk {
     const struct pl_coord *at;
     const struct pl_inside *inside;
     int64_t fill;
+    const struct pl_send *send;
 };
 uint32_t pl_chunk_n_words(pl_dtype t, uint32_t vec);
 enum pl_stype pl_chunk_word_type(pl_dtype t, uint32_t vec);
@@ -275,5 +290,5 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_extract, pl_lower_load, pl_lower_store, pl_lower_swap, pl_lower_copy_in,
     pl_lower_copy_out, pl_lower_wait_out, pl_lower_commit_smem, pl_lower_barrier_arrive,
     pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
-    pl_lower_griddep_wait, pl_lower_griddep_launch;
+    pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store;
 #endif

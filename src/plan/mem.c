@@ -201,13 +201,44 @@ static struct spot make_spot(struct pl_lower *l, const struct pl_chunk *c)
         const struct pl_smem_place *p = &l->places[r->array];
         const bool is_simple =
             p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
-        s.is_linear = is_last && (is_simple || base->view != PL_VIEW_RESHAPE);
+        const int last = base->shape.rank - 1;
+        s.is_linear =
+            is_last &&
+            (is_simple || base->view != PL_VIEW_RESHAPE ||
+             base->shape.d[last] ==
+                 l->fn->arrays.data[r->array].shape.d[l->fn->arrays.data[r->array].shape.rank - 1]);
         s.atom_bytes = is_simple ? 0 : 16;
         if (!is_simple && s.align_bytes < 16)
             s.atom_bytes = s.align_bytes;
         s.first = pl_shared_addr(l, c->ref, c->at);
     }
     return s;
+}
+
+/* Registers to a peer, signalled on its barrier. */
+static void send_step(struct spot *s, enum pl_stype t, struct pl_opnd addr, struct pl_opnd list,
+                      pl_reg first)
+{
+    const struct pl_send *send = s->c->send;
+    const enum pl_stype as_int = s->t == PL_I32 ? PL_ST_s32 : PL_ST_u32;
+    struct pl_sdesc d = {
+        .op = PL_STEP_store_async, .type = (uint8_t)t, .n = 3, .opnds = {addr, list, send->bar}};
+    if (send->reduce != PL_OP2_NONE) {
+        d.opnds[1] = pl_opnd_reg(first);
+        d.type = (uint8_t)as_int;
+        d.attrs[0] = send->reduce == PL_MIN   ? PL_SA_RED_min
+                     : send->reduce == PL_MAX ? PL_SA_RED_max
+                     : send->reduce == PL_AND ? PL_SA_RED_and
+                     : send->reduce == PL_OR  ? PL_SA_RED_or
+                     : send->reduce == PL_XOR ? PL_SA_RED_xor
+                                              : PL_SA_NONE;
+        d.op = send->reduce == PL_ADD                             ? PL_STEP_reduce_async_add
+               : send->reduce == PL_MIN || send->reduce == PL_MAX ? PL_STEP_reduce_async_minmax
+                                                                  : PL_STEP_reduce_async_logic;
+        if (d.op == PL_STEP_reduce_async_logic)
+            d.type = PL_ST_b32;
+    }
+    pl_build_step(&s->l->b, &d);
 }
 
 static void memory_step(struct spot *s, enum pl_step_op op, enum pl_stype t, struct pl_opnd addr,
@@ -218,6 +249,10 @@ static void memory_step(struct spot *s, enum pl_step_op op, enum pl_stype t, str
         elems[i] = pl_opnd_reg(regs[i]);
     struct pl_opnd list = pl_build_list(&s->l->b, elems, n);
     const bool is_load = op == PL_STEP_load;
+    if (s->c->send != NULL) {
+        send_step(s, t, addr, list, regs[0]);
+        return;
+    }
     pl_build_step(&s->l->b,
                   &(struct pl_sdesc){.op = (uint8_t)op,
                                      .type = (uint8_t)t,
@@ -236,7 +271,7 @@ static void move_words(struct spot *s, enum pl_step_op op, const pl_reg *words)
         uint32_t run = s->align_bytes < 16 ? s->align_bytes / word_bytes : 16 / word_bytes;
         while (run > 1 && i + run > n)
             run /= 2;
-        if (run == 0)
+        if (run == 0 || (s->c->send != NULL && s->c->send->reduce != PL_OP2_NONE))
             run = 1;
         const bool is_byte = s->es == 1 && s->c->vec == 1;
         memory_step(s, op, is_byte ? PL_ST_u8 : wt, address(s, i * elems_per_word), words + i, run);
@@ -418,7 +453,8 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
                          .vec = p->lay.vec,
                          .at = at,
                          .inside = is_bounded ? &in : NULL,
-                         .fill = p->fill};
+                         .fill = p->fill,
+                         .send = p->a->send};
     pl_reg *words = p->words + k * p->n_words;
     if (ragged.id != 0 && !is_bounded) {
         const enum pl_stype wt = pl_chunk_word_type(pl_ir_ref(l->fn, p->a->ref)->dtype, p->lay.vec);
@@ -493,8 +529,9 @@ void pl_store_array(struct pl_lower *l, const struct pl_access *a, const struct 
     struct pl_lay lay = v->lay;
     if (v->lay.is_splat) {
         const pl_shape *s = &pl_ir_ref(l->fn, a->ref)->shape;
+        const uint32_t least = a->send != NULL ? pl_send_min_vec(v->dtype) : 1;
         uint32_t vec = pl_access_vec(l, a->ref);
-        while (vec > 1 && (int64_t)vec * l->unit_threads > pl_shape_n_elems(s))
+        while (vec > least && (int64_t)vec * l->unit_threads > pl_shape_n_elems(s))
             vec /= 2;
         lay = pl_lay_strided(pl_shape_n_elems(s), vec, l->unit_threads);
     }
@@ -652,4 +689,37 @@ void pl_lower_swap(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     pl_lower_load(l, id, op);
     l->is_copied[id] = was_copied;
     pl_lower_store(l, id, op);
+}
+
+/*
+ * Registers to a peer. One arrival, announced by the leader with the bytes that all threads send; lanes beyond the array send
+ * nothing, so the count is the array's.
+ */
+void pl_lower_async_store(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
+    const int64_t n_elems = pl_shape_n_elems(&r->shape);
+    const uint32_t es = pl_elem_bytes(r->dtype), least = pl_send_min_vec(r->dtype);
+    const uint32_t vec = pl_access_vec(l, op->refs[0]);
+    if (pl_dtype_bits(r->dtype) < 8) {
+        pl_lower_refuse(l, op);
+        return;
+    }
+    if (vec < least) {
+        pl_d_async_store_unaligned(l->diags, pl_lower_where(op));
+        l->status = PL_E_INVALID;
+        return;
+    }
+    struct pl_lval v = pl_lval_of(l, op->args[0]);
+    if (!v.lay.is_splat && v.lay.vec < least)
+        v = pl_lval_relayout(l, &r->shape, &v, pl_lay_strided(n_elems, least, l->unit_threads));
+    const struct pl_send send = {
+        .bar = pl_opnd_addr(pl_peer_address(l, op->refs[0], pl_bar_value(l, op->bar)), 0),
+        .reduce = (pl_op2)op->sub};
+    set_guard(l, pl_lower_leader(l));
+    pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, send.bar, pl_opnd_imm(n_elems * es));
+    set_guard(l, (pl_reg){0});
+    pl_store_array(l, &(struct pl_access){.ref = op->refs[0], .oob = PL_OOB_PROMISE, .send = &send},
+                   &v);
 }
