@@ -86,7 +86,7 @@ int main(void)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    if (pl_context_info(ctx).arch < 90) {
+    if (pl_context_info(ctx).device.arch < 90) {
         puts("SKIP: this device has no clusters");
         pl_context_destroy(ctx);
         return 77;
