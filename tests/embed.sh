@@ -4,8 +4,8 @@
 set -eu
 top=${PL_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 build=${PL_BUILDDIR:-$(pwd)}
-command -v "${PKG_CONFIG:-pkg-config}" >/dev/null || exit 77
-grep -q 'fsanitize' "$build/Makefile" && grep -q '^PL_SAN_FLAGS = .*-fsanitize' "$build/Makefile" && exit 77 # programs of users are not instrumented
+command -v "${PKG_CONFIG:-pkg-config}" >/dev/null || { echo "SKIP: pkg-config is not installed"; exit 77; }
+grep -q 'fsanitize' "$build/Makefile" && grep -q '^PL_SAN_FLAGS = .*-fsanitize' "$build/Makefile" && { echo 'SKIP: programs of users are not instrumented'; exit 77; }
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 ${MAKE:-make} -s -C "$build" install DESTDIR="$root" >"$root/log" 2>&1 || { cat "$root/log"; exit 1; }

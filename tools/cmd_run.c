@@ -24,19 +24,46 @@ static json_t *stages_json(const pl_stage_ns *ns)
                      (json_int_t)ns->load, "launch", (json_int_t)ns->launch);
 }
 
+/* The keys that both outcomes have. */
+static json_t *common_json(const struct pl_cmd_request *r, const pl_context_facts *facts,
+                           const pl_stage_ns *ns, bool is_ok)
+{
+    char shape[200];
+    shape_text(&r->spec.shape, shape, sizeof shape);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:n, s:n, s:o}", "kernel",
+                     r->kernel->name, "arch", facts->arch_name, "driver", facts->driver_path,
+                     "dtype", pl_dtype_name(r->spec.dtype), "shape", shape, "emulated",
+                     (int)facts->is_emulated, "ok", (int)is_ok, "max_abs_err", "max_rel_err", "ns",
+                     stages_json(ns));
+}
+
+static int fail(const struct pl_cmd_request *r, const pl_context_facts *facts,
+                const pl_stage_ns *ns, const pl_error *err)
+{
+    pl_cmd_print_error("run", err);
+    if (r->is_json) {
+        json_t *root = common_json(r, facts, ns, false);
+        char code[16];
+        snprintf(code, sizeof code, "PL%04d", (int)err->code);
+        json_object_set_new(root, "status", json_string(pl_status_name(err->status)));
+        json_object_set_new(root, "code", err->code != 0 ? json_string(code) : json_null());
+        json_object_set_new(root, "error", json_string(err->text));
+        pl_cmd_print_json(root);
+    }
+    return PL_CMD_FAILED;
+}
+
 static int print_result(const struct pl_cmd_request *r, const pl_context_facts *facts,
                         const struct pl_case_result *res, const pl_stage_ns *ns)
 {
     char shape[200];
     shape_text(&r->spec.shape, shape, sizeof shape);
     if (r->is_json) {
-        json_t *root = json_pack(
-            "{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:I, s:b, s:b, s:o}", "kernel",
-            r->kernel->name, "arch", facts->arch_name, "driver", facts->driver_path, "dtype",
-            pl_dtype_name(r->spec.dtype), "shape", shape, "ok", (int)res->is_ok, "max_abs_err",
-            number(res->max_abs_err), "max_rel_err", number(res->max_rel_err), "wrong",
-            (json_int_t)res->n_wrong, "emulated", (int)facts->is_emulated, "red_zones_intact",
-            (int)res->is_gap_intact, "ns", stages_json(ns));
+        json_t *root = common_json(r, facts, ns, res->is_ok);
+        json_object_set_new(root, "max_abs_err", number(res->max_abs_err));
+        json_object_set_new(root, "max_rel_err", number(res->max_rel_err));
+        json_object_set_new(root, "wrong", json_integer(res->n_wrong));
+        json_object_set_new(root, "red_zones_intact", json_boolean(res->is_gap_intact));
         int status = pl_cmd_print_json(root);
         return res->is_ok ? status : PL_CMD_FAILED;
     }
@@ -80,13 +107,7 @@ static int run_on(const struct pl_cmd_request *r, struct pl_case *c, pl_context 
     if (pl_case_run(c, ctx, &options, &err) != PL_OK) {
         if (pl_report_count(report) > 0)
             pl_cmd_print_report(report);
-        pl_cmd_print_error("run", &err);
-        if (r->is_json)
-            pl_cmd_print_json(json_pack("{s:s, s:s, s:b, s:s, s:i, s:s}", "kernel", r->kernel->name,
-                                        "arch", facts.arch_name, "ok", 0, "status",
-                                        pl_status_name(err.status), "code", (int)err.code, "error",
-                                        err.text));
-        return PL_CMD_FAILED;
+        return fail(r, &facts, &ns, &err);
     }
     const struct pl_case_result res = pl_case_compare(c);
     int status = print_result(r, &facts, &res, &ns);
@@ -115,8 +136,9 @@ int pl_cmd_run(int argc, char **argv)
     pl_report *report = NULL;
     pl_error err = {0};
     int status = PL_CMD_FAILED;
-    if (pl_context_create(&ctx, &options, &err) != PL_OK || pl_report_create(&report) != PL_OK)
-        pl_cmd_print_error("run", &err);
+    if (pl_context_create(&ctx, &options, &err) != PL_OK ||
+        (err.status = pl_report_create(&report)) != PL_OK)
+        fail(&r, &(pl_context_facts){0}, &(pl_stage_ns){0}, &err);
     else
         status = run_on(&r, &c, ctx, report);
     pl_report_destroy(report);
