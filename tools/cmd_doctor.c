@@ -49,11 +49,15 @@ static json_t *driver_json(const char *driver)
                          err.text);
     const pl_context_facts f = pl_context_info(ctx);
     pl_context_destroy(ctx);
-    return json_pack("{s:b, s:s, s:i, s:s, s:s, s:i, s:I, s:s, s:b}", "ok", 1, "path",
-                     f.driver_path, "version", (int)f.driver_version, "device", f.device_name,
-                     "arch", f.arch_name, "sms", (int)f.device.n_sms, "smem_bytes",
-                     (json_int_t)f.device.smem_bytes, "assembler", f.assembler, "emulated",
-                     (int)f.is_emulated);
+    json_t *d =
+        json_pack("{s:b, s:s, s:i, s:s, s:s, s:i, s:I, s:s, s:b}", "ok", 1, "path", f.driver_path,
+                  "version", (int)f.driver_version, "device", f.device_name, "arch", f.arch_name,
+                  "sms", (int)f.device.n_sms, "smem_bytes", (json_int_t)f.device.smem_bytes,
+                  "assembler", f.assembler, "emulated", (int)f.is_emulated);
+    json_object_set_new(d, "cache_dir",
+                        f.cache_dir[0] != '\0' ? json_string(f.cache_dir) : json_null());
+    json_object_set_new(d, "cache_why_off", json_string(f.cache_why_off));
+    return d;
 }
 
 static json_t *find_all(void)
@@ -72,8 +76,6 @@ static json_t *find_all(void)
     json_object_set_new(root, "ptxas",
                         find_program("ptxas", ptxas, sizeof ptxas) ? json_string(ptxas)
                                                                    : json_null());
-    const char *cache = getenv("PLAUNCH_CACHE_DIR");
-    json_object_set_new(root, "cache_dir", cache != NULL ? json_string(cache) : json_null());
     return root;
 }
 
@@ -112,6 +114,11 @@ int pl_cmd_doctor(int argc, char **argv)
     json_t *value;
     json_object_foreach(json_object_get(root, "libraries"), name, value)
         printf("%-10s %s\n", name, json_is_string(value) ? json_string_value(value) : "not found");
+    const json_t *cache = json_object_get(json_object_get(root, "default"), "cache_dir");
+    const char *why_off =
+        json_string_value(json_object_get(json_object_get(root, "default"), "cache_why_off"));
+    printf("%-10s %s%s%s\n", "cache", json_is_string(cache) ? json_string_value(cache) : "off",
+           why_off != NULL && why_off[0] != '\0' ? ": " : "", why_off != NULL ? why_off : "");
     value = json_object_get(root, "ptxas");
     printf("%-10s %s\n", "ptxas", json_is_string(value) ? json_string_value(value) : "not found");
     json_decref(root);

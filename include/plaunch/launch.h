@@ -167,8 +167,11 @@ typedef struct pl_context_facts {
     char driver_path[256];
     int32_t driver_version; /* 12090 for 12.9 */
     char device_name[128];
-    char arch_name[16]; /* "sm_90a" */
-    char assembler[64]; /* "ptx", "nvjitlink 12.9", "driver" */
+    char arch_name[16];  /* "sm_90a" */
+    char assembler[64];  /* "ptx", "nvjitlink 12.9", "driver" */
+    char cache_dir[256]; /* of the disk cache; "" when it is off */
+    char
+        cache_why_off[128]; /* why a wanted folder is not used; "" when it is, or none was wanted */
     bool is_emulated;
     pl_device_info device;
 } pl_context_facts;

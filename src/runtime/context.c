@@ -458,6 +458,8 @@ pl_context_facts pl_context_info(const pl_context *ctx)
     snprintf(f.arch_name, sizeof f.arch_name, "sm_%d%s", ctx->device.arch,
              ctx->device.arch >= 90 ? "a" : "");
     snprintf(f.assembler, sizeof f.assembler, "%s", ctx->assembler.id);
+    snprintf(f.cache_dir, sizeof f.cache_dir, "%s", ctx->store.path);
+    snprintf(f.cache_why_off, sizeof f.cache_why_off, "%s", ctx->store.why_off);
     return f;
 }
 
