@@ -169,7 +169,7 @@ typedef struct pl_context_facts {
     char device_name[128];
     char arch_name[16];  /* "sm_90a" */
     char assembler[64];  /* "ptx", "nvjitlink 12.9", "driver" */
-    char cache_dir[256]; /* of the disk cache; "" when it is off */
+    char cache_dir[512]; /* of the disk cache; "" when it is off */
     char
         cache_why_off[128]; /* why a wanted folder is not used; "" when it is, or none was wanted */
     bool is_emulated;
