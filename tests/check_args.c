@@ -201,6 +201,9 @@ START_TEST(overlap_is_found_where_it_is_certain)
     ck_assert(aliases(at(0x10000, s, wide), at(0x10000 + (64 - 15) * 4, s, wide),
                       false)); /* wraps into the next row's first column */
     ck_assert(!aliases(at(0x10000, PL_SHAPE(0, 16), dense), x, false));
+    ck_assert(aliases(at(0x10000, s, wide), at(0x10000, s, PL_SHAPE(48, 1)),
+                      true)); /* different strides: element 0 is shared */
+    ck_assert(aliases(at(0x10000, s, PL_SHAPE(1, 64)), at(0x10000, s, wide), true));
 }
 END_TEST
 
@@ -238,8 +241,18 @@ START_TEST(facts_of_tensors)
     ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_ALIGN16), 0);
     t = pl_tensor_make(0x1000, PL_U8, PL_SHAPE(INT64_C(1) << 31));
     ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_I32), 0);
-    t = pl_tensor_make(0x1000, PL_U8, PL_SHAPE((INT64_C(1) << 31) - 1));
+    const int64_t most =
+        (INT64_C(1) << 31) - (1 << 20) - 1; /* room for a tile that hangs over the end */
+    t = pl_tensor_make(0x1000, PL_U8, PL_SHAPE(most));
     ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_I32), PL_FACT_I32);
+    t = pl_tensor_make(0x1000, PL_U8, PL_SHAPE(most + 1));
+    ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_I32), 0);
+    t = pl_tensor_strided(0x1000, PL_U8, PL_SHAPE(2, 2), PL_SHAPE(most - 2, 1));
+    ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_I32), PL_FACT_I32);
+    t.strides[0] += 1;
+    ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_I32), 0);
+    t = pl_tensor_strided(0x1000, PL_U8, PL_SHAPE(most + 1, 2), PL_SHAPE(0, 1));
+    ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_I32), 0);
     t = pl_tensor_strided(0x1000, PL_F32, PL_SHAPE(5, 1),
                           PL_SHAPE(1, 7)); /* an axis of one element has any stride */
     ck_assert_uint_eq(pl_fact_among(&t, PL_FACT_UNIT_STRIDE | PL_FACT_DENSE),

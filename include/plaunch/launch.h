@@ -28,7 +28,7 @@ typedef enum pl_param_role { PL_ROLE_IN, PL_ROLE_OUT, PL_ROLE_INOUT, PL_ROLE_SCA
 typedef enum pl_fact {
     PL_FACT_ALIGN16 =
         1, /* address, and every stride but the last axis's in bytes, are multiples of 16 */
-    PL_FACT_I32 = 2,         /* every element index and offset of the tensor fits in 31 bits */
+    PL_FACT_I32 = 2,         /* every extent, stride and element offset is below 2^31 - 2^20 */
     PL_FACT_UNIT_STRIDE = 4, /* the last axis has stride 1 (or extent 0 or 1) */
     PL_FACT_DENSE = 8        /* row-major without gaps: the strides follow from the extents */
 } pl_fact;

@@ -229,9 +229,14 @@ static bool is_same_tensor(const pl_tensor *x, const pl_tensor *y)
     return true;
 }
 
-/* Certain overlap only, of tensors whose spans meet: interleaved tensors of different strides are let pass. */
+/*
+ * Certain overlap only, of tensors that have elements and whose spans meet: interleaved tensors of different strides are let pass,
+ * unless they begin at one address, where both have their element 0.
+ */
 static bool overlap(const pl_tensor *x, const pl_tensor *y)
 {
+    if (x->address == y->address)
+        return true;
     if (pl_fact_among(x, PL_FACT_DENSE) != 0 && pl_fact_among(y, PL_FACT_DENSE) != 0)
         return true;
     int64_t bits = pl_dtype_bits(x->dtype), apart = (int64_t)(y->address - x->address) * 8;

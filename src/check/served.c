@@ -32,6 +32,14 @@ static void check_layout(struct pl_fn *fn, const char *what, const pl_layout *l,
         pl_d_layout_not_served(fn->diags, at(loc), what, pl_ir_layout_word(l->kind));
 }
 
+static void check_copy(struct pl_fn *fn, const struct pl_op *op)
+{
+    if (op->axis != 0)
+        pl_d_option_not_served(fn->diags, at(op->loc), "a copy with pair_axis_plus1");
+    if (op->n != 0)
+        pl_d_option_not_served(fn->diags, at(op->loc), "a copy with keep_in_l2");
+}
+
 static void check_op(struct pl_fn *fn, uint32_t id, void *user)
 {
     (void)user;
@@ -44,10 +52,20 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
                                  t->arch);
     else if (!info->is_served)
         pl_d_op_not_served(fn->diags, at(op->loc), info->name);
+    if (op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT)
+        check_copy(fn, op);
     if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)
         check_layout(fn, info->name, &op->layout, op->loc);
     if (op->code == PL_OP_ARRAY && pl_ir_ref(fn, op->refs[0])->space == PL_SPACE_REGS)
         check_layout(fn, "pl_regs", &pl_ir_array_of(fn, op->refs[0])->layout, op->loc);
+}
+
+static void check_pipe(struct pl_fn *fn, const struct pl_pipe_info *p)
+{
+    if (p->desc.full_at == PL_LEADER)
+        pl_d_option_not_served(fn->diags, at(p->loc), "a pipe with full_at PL_LEADER");
+    if (p->desc.empty_at == PL_LEADER)
+        pl_d_option_not_served(fn->diags, at(p->loc), "a pipe with empty_at PL_LEADER");
 }
 
 void pl_check_served(struct pl_fn *fn)
@@ -55,4 +73,6 @@ void pl_check_served(struct pl_fn *fn)
     if (fn->request.kernel->model != PL_MODEL_GPU)
         pl_d_model_not_served(fn->diags, at((pl_loc){NULL, 0}), fn->request.kernel->name);
     pl_check_walk(fn, check_op, NULL);
+    for (uint32_t i = 1; i < fn->pipes.n; i++)
+        check_pipe(fn, &fn->pipes.data[i]);
 }

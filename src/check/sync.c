@@ -21,19 +21,22 @@ static int32_t cluster_size(const struct pl_fn *fn)
 /* ---- barriers and pipes ---- */
 
 struct uses {
-    uint32_t *n_waits; /* by group */
-    uint32_t *producer,
-        *roles; /* by pipe: block of the producing role + 1; bit set of consuming roles */
+    uint32_t *n_waits;  /* by group */
+    uint32_t *producer; /* by pipe: the producing role + 1 */
+    uint64_t *roles;    /* by pipe: bit set of the consuming roles */
     pl_loc *producer_loc;
 };
 
-/* A role as a small number: 0 outside roles, else warpgroup and warp. */
+/*
+ * A role as a number below 64: 0 outside roles, else one of at most 8 warpgroups, and its whole or one of its 4 warps. A role out of
+ * range, which place.c reports, counts as none.
+ */
 static uint32_t role_of(const struct pl_fn *fn, uint32_t block)
 {
     const struct pl_block_info *b = &fn->blocks.data[block];
-    if (b->role_warpgroup < 0)
+    if (b->role_warpgroup < 0 || b->role_warpgroup >= 8 || b->role_warp < -1 || b->role_warp >= 4)
         return 0;
-    return 1 + (uint32_t)(b->role_warpgroup % 6) * 5 + (uint32_t)(b->role_warp + 1);
+    return 1 + (uint32_t)b->role_warpgroup * 5 + (uint32_t)(b->role_warp + 1);
 }
 
 static void count_op(struct pl_fn *fn, uint32_t id, void *user)
@@ -44,7 +47,7 @@ static void count_op(struct pl_fn *fn, uint32_t id, void *user)
     if (op->code == PL_OP_BARRIER_WAIT || op->code == PL_OP_BARRIER_TEST)
         u->n_waits[fn->bars.data[op->bar].group]++;
     if (op->code == PL_OP_CONSUME && op->pipe != 0)
-        u->roles[op->pipe] |= 1u << role;
+        u->roles[op->pipe] |= UINT64_C(1) << role;
     if (op->code != PL_OP_PRODUCE || op->pipe == 0)
         return;
     if (u->producer[op->pipe] != 0 && u->producer[op->pipe] != role + 1)
@@ -54,7 +57,7 @@ static void count_op(struct pl_fn *fn, uint32_t id, void *user)
     u->producer[op->pipe] = role + 1;
 }
 
-static int32_t n_bits(uint32_t set)
+static int32_t n_bits(uint64_t set)
 {
     int32_t n = 0;
     for (; set != 0; set &= set - 1)
@@ -83,7 +86,7 @@ static void check_barriers(struct pl_fn *fn)
     struct uses u = {
         .n_waits = pl_arena_array(fn->arena, fn->groups.n, sizeof(uint32_t)),
         .producer = pl_arena_array(fn->arena, fn->pipes.n, sizeof(uint32_t)),
-        .roles = pl_arena_array(fn->arena, fn->pipes.n, sizeof(uint32_t)),
+        .roles = pl_arena_array(fn->arena, fn->pipes.n, sizeof(uint64_t)),
         .producer_loc = pl_arena_array(fn->arena, fn->pipes.n, sizeof(pl_loc)),
     };
     if (pl_arena_is_exhausted(fn->arena))

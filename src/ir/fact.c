@@ -1,9 +1,9 @@
 #include "src/ir/fact.h"
 
-/* Every extent, stride and reachable element offset fits in 31 bits. */
+/* Every extent, stride and reachable element offset, and what a body adds to them to step over the edge, fits in 31 bits. */
 static bool fits_i32(const pl_tensor *t)
 {
-    const int64_t most = INT32_MAX;
+    const int64_t most = PL_FACT_I32_MOST;
     int64_t low = 0, high = 0;
     for (int i = 0; i < t->rank; i++) {
         int64_t n = t->shape[i], s = t->strides[i];
@@ -61,7 +61,7 @@ const char *pl_fact_text(pl_fact fact)
 {
     switch (fact) {
     case PL_FACT_ALIGN16: return "its address and strides are multiples of 16 bytes";
-    case PL_FACT_I32: return "its extents and offsets fit in 31 bits";
+    case PL_FACT_I32: return "its extents and offsets are below 2^31 - 2^20";
     case PL_FACT_UNIT_STRIDE: return "its last axis has stride 1";
     case PL_FACT_DENSE: return "it is row-major without gaps";
     }
