@@ -95,6 +95,16 @@ static void solve(struct pass *p, uint32_t exit_node, enum pl_emu_exit kind)
     }
 }
 
+/* Every successor is of this pass. One that is not never comes to where the others meet. */
+static bool is_closed(const struct pass *p, uint32_t node)
+{
+    const struct pl_emu_cfg *g = p->g;
+    for (uint32_t e = g->first_succ[node]; e < g->first_succ[node + 1]; e++)
+        if (p->number[g->succ[e]] == PL_EMU_NO_NODE)
+            return false;
+    return true;
+}
+
 bool pl_emu_cfg_ipdom(const struct pl_emu_cfg *g, struct pl_arena *scratch, uint32_t *ipdom)
 {
     struct pass p = {.g = g};
@@ -121,7 +131,8 @@ bool pl_emu_cfg_ipdom(const struct pl_emu_cfg *g, struct pl_arena *scratch, uint
         solve(&p, g->n_nodes, (enum pl_emu_exit)kind);
         for (uint32_t i = 0; i < p.n; i++) {
             uint32_t node = p.order[i];
-            ipdom[node] = p.idom[node] == g->n_nodes ? PL_EMU_NO_NODE : p.idom[node];
+            ipdom[node] =
+                p.idom[node] == g->n_nodes || !is_closed(&p, node) ? PL_EMU_NO_NODE : p.idom[node];
             done[node] = 1;
         }
     }

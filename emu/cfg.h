@@ -5,7 +5,8 @@
  *
  * Exits are treated so that lanes which leave early do not keep the others from meeting: paths that cannot reach a *main*
  * exit (the return, or an entry's last one) are left out while the others are computed, then handled among themselves. A
- * node from which no exit can be reached (an endless loop) has none.
+ * node from which no exit can be reached (an endless loop) has none, nor has one with a successor that was left out: those who
+ * go there never meet the rest.
  *
  * Source: Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.
  */

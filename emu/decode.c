@@ -261,9 +261,12 @@ static struct pl_emu_ins *emit(struct decoder *d, pl_emu_exec_fn *exec)
     i->exec = exec;
     i->line = d->ins != NULL ? d->ins->line : d->f->line;
     i->ptx = d->ins;
+    if (d->ins == NULL)
+        return i;
+    const struct pl_ptx_info *info = &pl_ptx_infos[d->ins->form];
     i->is_for_warp =
-        d->ins != NULL && ((pl_ptx_infos[d->ins->form].flags & PL_PTX_F_ALIGNED) != 0 ||
-                           d->ins->mods[PL_PTX_CAT_ALIGN] != PL_PTX_MOD_NONE);
+        (info->flags & PL_PTX_F_ALIGNED) != 0 || d->ins->mods[PL_PTX_CAT_ALIGN] != PL_PTX_MOD_NONE;
+    i->is_barrier = strncmp(info->mnemonic, "bar", 3) == 0; /* bar, barrier, barrier.cluster */
     return i;
 }
 

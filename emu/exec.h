@@ -79,7 +79,8 @@ struct pl_emu_ins {
     uint8_t kind;                /* how the interpreter's loop dispatches it (emu/warp.c) */
     uint8_t n_args; /* operands in text order; elements of compound ones follow them in args */
     bool is_guard_negated, has_guard;
-    bool is_for_warp;                       /* all live lanes execute it together: .aligned */
+    bool is_for_warp;                       /* all lanes execute it together: .aligned */
+    bool is_barrier;                        /* lanes that have exited do not count */
     uint32_t guard_offset_bytes;            /* predicate in the frame */
     uint8_t d_bank, a_bank, b_bank, c_bank; /* op: operands, banks and byte offsets */
     uint32_t d, a, b, c;

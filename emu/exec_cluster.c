@@ -46,7 +46,7 @@ enum pl_emu_status pl_emu_exec_getctarank(struct pl_emu_warp *w, const struct pl
 
 static bool is_aligned_broken(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    return pl_emu_mod(ins, PL_PTX_CAT_ALIGN) != PL_PTX_MOD_NONE && !pl_emu_is_converged(w);
+    return pl_emu_mod(ins, PL_PTX_CAT_ALIGN) != PL_PTX_MOD_NONE && w->mask != w->live;
 }
 
 static enum pl_emu_status fault_aligned(struct pl_emu_warp *w, const struct pl_emu_ins *ins)

@@ -20,15 +20,6 @@
 
 enum { ROW_BYTES = 16, N_ROWS = 32 };
 
-static bool is_aligned_warp(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
-{
-    if (pl_emu_is_converged(w))
-        return true;
-    pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
-                           pl_ptx_infos[ins->ptx->form].mnemonic, w->mask, w->live);
-    return false;
-}
-
 static unsigned n_matrices(const struct pl_ptx_ins *p)
 {
     uint8_t num = p->mods[PL_PTX_CAT_NUM];
@@ -112,8 +103,6 @@ enum pl_emu_status pl_emu_exec_ldmatrix(struct pl_emu_warp *w, const struct pl_e
     bool is_16 = p->form == PL_PTX_ldmatrix_m16n16 || p->form == PL_PTX_ldmatrix_m16n16_pad;
     unsigned n_rows = n_matrices(p) * (is_16 ? 16 : 8), n_regs = n_matrices(p) * (is_16 ? 2 : 1);
     uint8_t rows[N_ROWS][ROW_BYTES], row[4], byte[4];
-    if (!is_aligned_warp(w, ins))
-        return PL_EMU_FAULT;
     for (unsigned lane = 0; lane < n_rows; lane++) {
         const uint8_t *from = row_at(w, ins, &ins->args[1], lane, false);
         if (from == NULL)
@@ -141,8 +130,6 @@ enum pl_emu_status pl_emu_exec_stmatrix(struct pl_emu_warp *w, const struct pl_e
          is_b8 = p->form == PL_PTX_stmatrix_m16n8;
     unsigned n = n_matrices(p);
     uint8_t *rows[N_ROWS];
-    if (!is_aligned_warp(w, ins))
-        return PL_EMU_FAULT;
     for (unsigned lane = 0; lane < 8 * n; lane++)
         if ((rows[lane] = row_at(w, ins, &ins->args[0], lane, true)) == NULL)
             return PL_EMU_FAULT;
@@ -164,8 +151,6 @@ enum pl_emu_status pl_emu_exec_stmatrix(struct pl_emu_warp *w, const struct pl_e
 enum pl_emu_status pl_emu_exec_movmatrix(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     uint16_t matrix[8][8];
-    if (!is_aligned_warp(w, ins))
-        return PL_EMU_FAULT;
     for (unsigned t = 0; t < 32; t++) {
         uint64_t v = pl_emu_lane(w, &ins->args[1], t);
         matrix[t / 4][2 * (t % 4)] = (uint16_t)v;

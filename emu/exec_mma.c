@@ -333,11 +333,6 @@ static void mma_int(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct 
 
 enum pl_emu_status pl_emu_exec_mma(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    if (!pl_emu_is_converged(w)) {
-        pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), "mma.sync",
-                               w->mask, w->live);
-        return PL_EMU_FAULT;
-    }
     struct shape s = shape_of(ins->ptx);
     enum pl_ptx_class class = (enum pl_ptx_class)pl_ptx_types[ins->ptx->types[0]].class;
     if (ins->ptx->types[0] == PL_PTX_TYPE_F64)

@@ -396,15 +396,6 @@ static enum pl_emu_status finish_older(const struct pl_async_op *op)
 
 /* ---- issue ---- */
 
-static bool is_converged(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
-{
-    if (pl_emu_is_converged(w))
-        return true;
-    pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
-                           pl_ptx_infos[ins->ptx->form].mnemonic, w->mask, w->live);
-    return false;
-}
-
 /* A descriptor is the same in all threads and has a base offset that is understood. */
 static bool read_descriptor(struct pl_emu_warp *w, const struct pl_emu_arg *arg, const char *name,
                             uint64_t *out)
@@ -512,8 +503,6 @@ enum pl_emu_status pl_emu_exec_wgmma(struct pl_emu_warp *w, const struct pl_emu_
     uint64_t desc[2] = {0, 0};
     if (aw == NULL)
         return pl_async_no_memory(w);
-    if (!is_converged(w, ins))
-        return PL_EMU_FAULT;
     if (w->cta->n_threads % 128 != 0) {
         pl_d_matrix_warpgroup(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
                               "wgmma.mma_async", w->cta->n_threads);
@@ -529,16 +518,18 @@ enum pl_emu_status pl_emu_exec_wgmma(struct pl_emu_warp *w, const struct pl_emu_
 /* wgmma.fence orders registers and memory between wgmma and other code: program order does, here. */
 enum pl_emu_status pl_emu_exec_wgmma_fence(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    return is_converged(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
+    (void)w, (void)ins;
+    return PL_EMU_NEXT;
 }
 
 enum pl_emu_status pl_emu_exec_wgmma_commit(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
+    (void)ins;
     struct pl_async_warp *aw = pl_async_warp_of(w);
     if (aw == NULL)
         return pl_async_no_memory(w);
     aw->wgmma_group++;
-    return is_converged(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
+    return PL_EMU_NEXT;
 }
 
 /* wait_group N: all but the N youngest committed groups are complete. */
@@ -547,8 +538,6 @@ enum pl_emu_status pl_emu_exec_wgmma_wait(struct pl_emu_warp *w, const struct pl
     struct pl_async_warp *aw = pl_async_warp_of(w);
     if (aw == NULL)
         return pl_async_no_memory(w);
-    if (!is_converged(w, ins))
-        return PL_EMU_FAULT;
     uint64_t n = pl_emu_lane(w, &ins->args[0], 0);
     uint32_t end = n >= aw->wgmma_group ? 0 : aw->wgmma_group - (uint32_t)n;
     struct pl_emu_async *a = w->cta->cluster->async;

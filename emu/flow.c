@@ -154,6 +154,14 @@ static bool build(struct builder *b, struct pl_arena *a)
     return true;
 }
 
+/* Lanes that come to a bare end of the kernel leave at once: nobody meets there, and barriers wait for no one who is there. */
+static bool is_bare_end(const struct builder *b, uint32_t block)
+{
+    const struct pl_ptx_ins *i = &b->ins[b->first[block]];
+    bool leaves = i->form == PL_PTX_exit || (i->form == PL_PTX_ret && b->f->is_entry);
+    return leaves && i->guard == 0;
+}
+
 const struct pl_emu_flow *pl_emu_flow_of(const struct pl_ptx_module *m, const struct pl_ptx_func *f,
                                          struct pl_arena *scratch)
 {
@@ -173,7 +181,7 @@ const struct pl_emu_flow *pl_emu_flow_of(const struct pl_ptx_module *m, const st
         const struct pl_ptx_ins *i = &b.ins[k];
         bool can_split = i->form == PL_PTX_brx_idx || (i->form == PL_PTX_bra && i->guard != 0);
         uint32_t at = can_split ? ipdom[b.block_of[k]] : PL_EMU_NO_NODE;
-        if (at == PL_EMU_NO_NODE || b.first[at] == b.n_ins)
+        if (at == PL_EMU_NO_NODE || b.first[at] == b.n_ins || is_bare_end(&b, at))
             continue;
         meet[k] = b.first[at];
         is_meet[b.first[at]] = 1;

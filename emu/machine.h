@@ -275,11 +275,9 @@ static inline uint32_t pl_emu_first_lane(const struct pl_emu_warp *w)
     return (uint32_t)__builtin_ctz(w->mask);
 }
 
-/* For an instruction that the whole warp must execute together (.aligned): NEXT when it does; anything else is the
- * executor's answer. emu/warp.c */
+/* For a barrier that all non-exited lanes must execute together (.aligned): NEXT when they do; anything else is the executor's
+ * answer. Other instructions of that kind come to their executors with the whole warp only. emu/warp.c */
 enum pl_emu_status pl_emu_group_converge(struct pl_emu_warp *w, const struct pl_emu_ins *ins);
-
-static inline bool pl_emu_is_converged(const struct pl_emu_warp *w) { return w->mask == w->live; }
 
 /* ---- faults -------------------------------------------------------------------------------------------------------------------------
  *

@@ -292,9 +292,36 @@ static uint32_t came_together(const struct pl_emu_warp *w, const struct pl_emu_g
     return lanes;
 }
 
+/*
+ * The rest will never come here: lanes wait for group g at a join, or at another instruction for the whole warp. As long as
+ * neither holds, they may still come, or exit: PTX ISA, "barrier": a thread waits for all non-exited threads of its warp, and so
+ * does a warp of an early return in one lane of a branch.
+ */
+static bool is_split_for_good(const struct pl_emu_warp *w, const struct pl_emu_group *g)
+{
+    for (const struct pl_emu_join *j = g->join; j != NULL; j = j->parent)
+        if (j->waiting != 0)
+            return true;
+    for (int i = 0; i < PL_EMU_LANES; i++) {
+        const struct pl_emu_group *o = &w->groups[i];
+        if (o != g && o->state == PL_EMU_GROUP_BLOCKED && o->wait.poll == poll_converged &&
+            !(o->pc == g->pc && o->frame == g->frame && o->join == g->join))
+            return true;
+    }
+    return false;
+}
+
 static bool poll_converged(struct pl_emu_warp *w, struct pl_emu_group *g)
 {
-    return came_together(w, g) == w->live;
+    return came_together(w, g) == w->live || (!w->is_loose && is_split_for_good(w, g));
+}
+
+/* The lanes that are not here may still come, or exit: worth waiting for. */
+static bool may_converge(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    struct pl_emu_group *g = w->group;
+    g->pc = ins;
+    return w->mask == g->mask && (w->is_loose || !is_split_for_good(w, g));
 }
 
 static void describe_converged(struct pl_emu_warp *w, struct pl_emu_group *g, char *text,
@@ -309,12 +336,11 @@ enum pl_emu_status pl_emu_group_converge(struct pl_emu_warp *w, const struct pl_
     struct pl_emu_group *g = w->group;
     if (w->mask == w->live)
         return PL_EMU_NEXT;
-    if (!w->is_loose || w->mask != g->mask) {
+    if (!may_converge(w, ins)) {
         pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
                                pl_ptx_infos[ins->ptx->form].mnemonic, w->mask, w->live);
         return PL_EMU_FAULT;
     }
-    g->pc = ins;
     if (came_together(w, g) != w->live) {
         g->wait = (struct pl_emu_wait){.poll = poll_converged, .describe = describe_converged};
         return PL_EMU_BLOCKED;
@@ -325,6 +351,22 @@ enum pl_emu_status pl_emu_group_converge(struct pl_emu_warp *w, const struct pl_
     g->mask = w->live;
     g->state = PL_EMU_GROUP_READY;
     return PL_EMU_JUMP; /* execute it again, whole */
+}
+
+/*
+ * An instruction for the whole warp, and not all lanes are here. Barriers ask for non-exited threads only; for the others the
+ * behaviour is undefined if any thread in the warp has exited (PTX ISA: mma, ldmatrix, stmatrix, tcgen05.alloc, tcgen05.ld,
+ * tcgen05.st).
+ */
+static enum pl_emu_status exec_in_part(struct pl_emu_warp *w, const struct pl_emu_ins *i)
+{
+    if (w->mask != w->live && may_converge(w, i))
+        return pl_emu_group_converge(w, i);
+    if (i->is_barrier)
+        return i->exec(w, i);
+    pl_d_emu_not_converged(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w),
+                           pl_ptx_infos[i->ptx->form].mnemonic, w->mask, w->existing);
+    return PL_EMU_FAULT;
 }
 
 bool pl_emu_group_enter(struct pl_emu_warp *w, const struct pl_emu_func *func,
@@ -445,8 +487,7 @@ static enum pl_emu_status run(struct pl_emu_warp *w, uint32_t n_max, struct tall
             g->pc = i;
             w->pc = i;
             w->mask = mask;
-            status = i->is_for_warp && w->is_loose && mask != w->live ? pl_emu_group_converge(w, i)
-                                                                      : i->exec(w, i);
+            status = i->is_for_warp && mask != w->existing ? exec_in_part(w, i) : i->exec(w, i);
             if (status == PL_EMU_NEXT) {
                 g->stage = 0;
                 i++;

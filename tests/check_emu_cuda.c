@@ -120,6 +120,21 @@ static uint32_t collatz(uint32_t i)
 
 static uint32_t early_return(uint32_t i) { return i < 50 ? 97 : 0; }
 
+static uint32_t divergent_return(uint32_t i)
+{
+    uint32_t v = 100 - i, yes = 0;
+    for (uint32_t j = 0; j < 100; j++)
+        yes += j % 3 != 2 && j % 2 == 0;
+    if (i >= 100)
+        return 0;
+    if (i % 3 == 2) {
+        for (uint32_t j = 0; j < i; j++)
+            v = v * 5 + j;
+        return v;
+    }
+    return i < 7 || (i % 3 == 1 && i > 50) ? 0 : v + 1000 * yes + 300000;
+}
+
 static uint32_t bytes(uint32_t i)
 {
     uint32_t v = 0;
@@ -273,6 +288,7 @@ static const struct row {
     {"atomics", 80, {2, 1}, {64, 1}, 0, 0, 16, 16, atomics, true},
     {"collatz", 80, {4, 1}, {64, 1}, 0, 256, 256, 256, collatz, true},
     {"early_return", 80, {1, 1}, {128, 1}, 0, 128, 128, 128, early_return, true},
+    {"divergent_return", 80, {1, 1}, {128, 1}, 0, 100, 128, 128, divergent_return, true},
     {"bytes", 80, {2, 1}, {64, 1}, 0, 128, 128, 128, bytes, true},
     {"integers", 80, {4, 1}, {64, 1}, 0, 256, 256, 256, integers, true},
     {"int128", 80, {4, 1}, {64, 1}, 0, 256, 256, 256, int128, true},

@@ -98,7 +98,10 @@ static void print_device(void)
            "A lane that reads another's register in shfl.sync while that one is inactive gets what "
            "the register holds. "
            "The leader of elect.sync is the lowest member. Of several lanes that store to one "
-           "address the highest wins.\n",
+           "address the highest wins.\n"
+           "An .aligned barrier waits for the lanes of its warp that have not exited; any other "
+           ".aligned instruction needs "
+           "every lane that the warp began with.\n",
            c->n_sms, c->threads_per_sm, c->shared_per_cta_bytes / 1024, c->stack_bytes / 1024);
     pl_emu_device_destroy(d);
 }
