@@ -2,6 +2,7 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
+#include "base/buf.h"
 #include "src/check/check.h"
 #include "src/ir/fact.h"
 #include "src/runtime/assemble.h"
@@ -10,6 +11,8 @@
 #include "src/runtime/quick.h"
 #include "src/runtime/tensormap.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -279,6 +282,38 @@ START_TEST(notes_that_mean_slow_code)
 }
 END_TEST
 
+/* A program that ignores SIGCHLD is not told how its children end: then the binary speaks. */
+START_TEST(ends_that_are_not_told)
+{
+    struct pl_assembler a;
+    signal(SIGCHLD, SIG_IGN);
+    write_fake("printf '\\177ELF' >$out");
+    ck_assert_int_eq(pl_assembler_find_isolated(&a, &driver, &call), PL_OK);
+    ck_assert_int_eq(assemble_text(&a, text), PL_OK);
+    ck_assert_uint_eq(result.code.n_bytes, 4);
+    write_fake("exit 1");
+    ck_assert_int_eq(assemble_text(&a, text), PL_E_ASSEMBLER);
+    ck_assert_int_eq(err.code, 7002);
+    ck_assert(!pl_assembler_has_refused(&err));
+    signal(SIGCHLD, SIG_DFL);
+}
+END_TEST
+
+/* Cleaning up (no file was written, so there is none to remove) does not change the reason that is told. */
+START_TEST(tool_that_does_not_start)
+{
+    struct pl_assembler a;
+    char path[128];
+    write_fake("exit 0");
+    ck_assert_int_eq(pl_assembler_find_isolated(&a, &driver, &call), PL_OK);
+    snprintf(path, sizeof path, "%s/bin/ptxas", folder);
+    ck_assert_int_eq(chmod(path, 0600), 0);
+    ck_assert_int_eq(assemble_text(&a, text), PL_E_ASSEMBLER);
+    ck_assert_int_eq(err.code, 7002);
+    ck_assert_msg(strstr(err.text, strerrordesc_np(EACCES)) != NULL, "%s", err.text);
+}
+END_TEST
+
 /* The real tools, where the toolkit is: a refusal carries the log, a success is an ELF file. */
 START_TEST(real_ptxas)
 {
@@ -299,6 +334,22 @@ START_TEST(real_ptxas)
 }
 END_TEST
 
+/* 40 loads that are all alive at once, and 16 registers for them. */
+static const char *spilling_text(void)
+{
+    struct pl_buf b;
+    pl_buf_init(&b, &arena, 4096);
+    pl_buf_puts(&b, ".version 8.0\n.target sm_90a\n.address_size 64\n"
+                    ".visible .entry k(.param .u64 p) .maxnreg 16 {\n.reg .u64 %a;\n.reg .f32 "
+                    "%f<40>;\nld.param.u64 %a, [p];\n");
+    for (int i = 0; i < 40; i++)
+        pl_buf_printf(&b, "ld.volatile.global.f32 %%f%d, [%%a+%d];\n", i, 4 * i);
+    for (int i = 39; i >= 0; i--)
+        pl_buf_printf(&b, "st.volatile.global.f32 [%%a+%d], %%f%d;\n", 4 * i, i);
+    pl_buf_puts(&b, "ret;\n}\n");
+    return b.text;
+}
+
 START_TEST(real_nvjitlink)
 {
     struct pl_assembler a;
@@ -308,6 +359,9 @@ START_TEST(real_nvjitlink)
         return; /* not here: then the driver's linker or its loader serves */
     ck_assert_int_eq(assemble_text(&a, text), PL_OK);
     ck_assert_mem_eq(result.code.data, "\177ELF", 4);
+    ck_assert_str_eq(result.notes, "");
+    ck_assert_int_eq(assemble_text(&a, spilling_text()), PL_OK);
+    ck_assert_msg(strstr(result.notes, "bytes spill stores") != NULL, "%s", result.notes);
     ck_assert_int_eq(assemble_text(&a, ".version 8.0\n.target sm_90a\n.entry k() { fmaa; }\n"),
                      PL_E_ASSEMBLER);
     ck_assert_int_eq(err.code, 7001);
@@ -406,6 +460,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, ptxas_of_a_newer_cuda);
     tcase_add_loop_test(t, failing_tools, 0, (int)(sizeof bad_tools / sizeof *bad_tools));
     tcase_add_test(t, notes_that_mean_slow_code);
+    tcase_add_test(t, ends_that_are_not_told);
+    tcase_add_test(t, tool_that_does_not_start);
     tcase_add_test(t, real_ptxas);
     tcase_add_test(t, real_nvjitlink);
     suite_add_tcase(s, t);

@@ -16,7 +16,7 @@ static const struct pl_alloc_hooks hooks = {.alloc = get_memory, .free = give_me
 static struct pl_cache cache;
 
 static void setup(void) { ck_assert(pl_cache_init(&cache, &hooks)); }
-static void teardown(void) { pl_cache_fini(&cache); }
+static void teardown(void) { pl_cache_fini(&cache, false); }
 
 static struct pl_key key_of(uint64_t n)
 {
@@ -237,7 +237,7 @@ START_TEST(out_of_memory_at_every_allocation)
             if (r == PL_CLAIM_BUILD)
                 pl_cache_settle(&c, e, fake_variant(i), NULL);
         }
-        pl_cache_fini(&c);
+        pl_cache_fini(&c, false);
     }
 }
 END_TEST

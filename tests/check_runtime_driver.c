@@ -5,6 +5,7 @@
 #include <plaunch/launch.h>
 
 #include "base/os.h"
+#include "src/runtime/context.h"
 #include "tests/nodriver.h"
 
 #include <stdio.h>
@@ -218,6 +219,35 @@ START_TEST(child_is_told)
 }
 END_TEST
 
+static int child_of_a_fork(void)
+{
+    alarm(20); /* a hang ends it */
+    pl_context_destroy(ctx);
+    return nd->n_calls[ND_DevicePrimaryCtxRelease] == 0 ? 0 : 1;
+}
+
+/* Another thread is in the middle of a miss at the time of the fork: in the child its locks stay taken for ever. */
+START_TEST(child_destroys_beside_held_locks)
+{
+    int status = 1;
+    ck_assert_int_eq(create(nodriver_path), PL_OK);
+    for (int i = 0; i < PL_CACHE_SHARDS; i++)
+        pthread_mutex_lock(&ctx->cache.shards[i].lock);
+    pthread_mutex_lock(&ctx->modules.lock);
+    pthread_mutex_lock(&ctx->slots_lock);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(child_of_a_fork());
+    for (int i = 0; i < PL_CACHE_SHARDS; i++)
+        pthread_mutex_unlock(&ctx->cache.shards[i].lock);
+    pthread_mutex_unlock(&ctx->modules.lock);
+    pthread_mutex_unlock(&ctx->slots_lock);
+    waitpid(pid, &status, 0);
+    ck_assert_int_eq(status, 0);
+    pl_context_destroy(ctx);
+}
+END_TEST
+
 /* ---- memory helpers ---- */
 
 START_TEST(memory_helpers)
@@ -346,6 +376,7 @@ static Suite *make_suite(void)
     t = tcase_create("context");
     tcase_add_checked_fixture(t, setup, NULL);
     tcase_add_test(t, child_is_told);
+    tcase_add_test(t, child_destroys_beside_held_locks);
     tcase_add_test(t, memory_helpers);
     tcase_add_test(t, creation_without_memory);
     tcase_add_test(t, refused_cache_folder_is_told);

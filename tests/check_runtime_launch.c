@@ -4,6 +4,7 @@
 #endif
 #include <plaunch.h>
 
+#include "base/debug.h"
 #include "base/os.h"
 #include "src/runtime/context.h"
 #include "tests/nodriver.h"
@@ -25,6 +26,7 @@ struct config {
 };
 
 static int n_bodies;
+static atomic_bool is_over; /* to a thread that goes on until then */
 
 static void body(pl_builder *b, const void *params)
 {
@@ -72,6 +74,30 @@ static const pl_kernel kernel = {
     .body = body,
     .launch_dims = launch_dims,
 };
+
+static void ignore_text(const char *text, size_t n_bytes, void *user)
+{
+    (void)text, (void)n_bytes, (void)user;
+}
+
+/* ---- assemblers ---- */
+
+static pl_status noting_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
+                                  const struct pl_asm_request *q, struct pl_asm_result *out,
+                                  struct pl_call *call)
+{
+    (void)a, (void)driver, (void)call;
+    *out = (struct pl_asm_result){.code = q->text, .notes = "20 bytes spill stores"};
+    return PL_OK;
+}
+
+static pl_status refusing_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
+                                    const struct pl_asm_request *q, struct pl_asm_result *out,
+                                    struct pl_call *call)
+{
+    (void)a, (void)driver, (void)out;
+    return pl_e_assembler(call, PL_E_ASSEMBLER, (struct pl_where){0}, "test", q->kernel, "no");
+}
 
 /* ---- fixture ---- */
 
@@ -353,6 +379,39 @@ START_TEST(broken_kernels)
 }
 END_TEST
 
+static bool configure_by_table(const pl_request *r, int32_t config, void *params)
+{
+    static const int32_t cols[2] = {128, 512};
+    (void)r;
+    ck_assert_int_ge(config, PL_CONFIG_BEST);
+    ck_assert_int_lt(config, 2);
+    ((struct config *)params)->cols = cols[config < 0 ? 0 : config];
+    return true;
+}
+
+/* A kernel may index by its configuration: no other number reaches it. */
+START_TEST(configurations_that_are_not_listed)
+{
+    static const int32_t configs[] = {3, 4, 100, INT32_MAX, -1, -2, INT32_MIN + 1, INT32_MIN};
+    pl_kernel k = kernel;
+    k.configure = configure_by_table;
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    pl_emit_options e = {.struct_size = sizeof e, .arch = "sm_80"};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        o.config = e.config = configs[i];
+        ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, &o, &err), PL_E_INVALID);
+        ck_assert_int_eq(err.code, 6121);
+        ck_assert(err.has_values);
+        ck_assert_int_eq(err.actual, (int64_t)configs[i] - 1);
+        ck_assert_int_eq(err.expected, 1);
+        ck_assert_int_eq(pl_emit(&k, args, 2, &e, ignore_text, NULL, &err), PL_E_INVALID);
+        ck_assert_int_eq(err.code, 6121);
+    }
+    for (o.config = 0; o.config <= 2; o.config++)
+        ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, &o, &err), PL_OK);
+}
+END_TEST
+
 /* A body that breaks a rule: no text. */
 static void bad_body(pl_builder *b, const void *params)
 {
@@ -396,6 +455,50 @@ START_TEST(recursion)
 }
 END_TEST
 
+/* What a callback of a build gets when it launches the very kernel that is being built. */
+static int n_recursions, n_others;
+
+static void launch_again_from(pl_context *c)
+{
+    pl_error e;
+    pl_status st = pl_launch(c, &kernel, stream, args, 2, NULL, &e);
+    n_recursions += st == PL_E_RECURSION && e.code == 6113;
+    n_others += st != PL_E_RECURSION && st != PL_OK;
+}
+
+static void launch_from_event(const pl_event *e, void *user)
+{
+    (void)user;
+    if (ctx != NULL && (e->kind == PL_EVENT_BUILD || e->kind == PL_EVENT_SLOW_CODE))
+        launch_again_from(ctx);
+}
+
+static void launch_from_log(pl_severity_level level, const char *topic, const char *text,
+                            void *user)
+{
+    (void)level, (void)text, (void)user;
+    if (ctx != NULL && strcmp(topic, "pl_launch") != 0)
+        launch_again_from(ctx);
+}
+
+/* They run under the entry's claim: a launch there would wait for itself. */
+START_TEST(recursion_from_callbacks)
+{
+    const pl_context_options o = {
+        .cache_dir = "", .event = launch_from_event, .log = launch_from_log};
+    setenv("PLAUNCH_DEBUG", "ptx,cache", 1);
+    pl_context_destroy(ctx);
+    ctx = NULL;
+    make_context(&o);
+    ctx->assembler.run = noting_assembler;
+    launch_ok();
+    ck_assert_int_eq(n_recursions, 4); /* two topics, the note, the build */
+    ck_assert_int_eq(n_others, 0);
+    launch_ok();
+    ck_assert_uint_eq(stats().builds, 1);
+}
+END_TEST
+
 static const int launch_calls[] = {ND_StreamGetCtx,     ND_CtxGetId,          ND_CtxPushCurrent,
                                    ND_CtxGetDevice,     ND_StreamIsCapturing, ND_LibraryLoadData,
                                    ND_LibraryGetKernel, ND_KernelGetFunction, ND_FuncLoad,
@@ -432,6 +535,46 @@ START_TEST(faults_name_the_last_launches)
     ck_assert_str_eq(last[0].entry, last[1].entry);
     ck_assert_uint_eq(last[1].grid[1], 3);
     ck_assert_uint_eq(last[1].n_threads, nd->config.block[0]);
+}
+END_TEST
+
+static void *launch_two_kinds(void *p)
+{
+    pl_kernel other = kernel;
+    pl_arg mine[2];
+    pl_error e;
+    other.name = "other";
+    memcpy(mine, args, sizeof mine);
+    for (int i = 0; !atomic_load(&is_over); i++) {
+        for (int k = 0; k < 2; k++)
+            mine[k] = pl_arg_tensor(pl_tensor_make(0x7000000, PL_F32, PL_SHAPE(3 + i % 2, 100)));
+        mine[1].u.tensor.address += 1 << 20;
+        if (pl_launch(ctx, i % 2 ? &other : &kernel, stream, mine, 2, NULL, &e) != PL_OK)
+            return p;
+    }
+    return NULL;
+}
+
+/* Read beside launches, a record is of one launch: never one's name with another's grid. */
+START_TEST(last_launches_beside_launches)
+{
+    pthread_t launcher;
+    pl_launch_record last[32];
+    unsigned n_seen = 0, n_torn = 0;
+    void *failed;
+    nd->is_recording = false;
+    ck_assert_int_eq(pthread_create(&launcher, NULL, launch_two_kinds, args), 0);
+    for (int round = 0; round < 20000 || n_seen == 0; round++) {
+        size_t n = pl_context_last_launches(ctx, last, PL_COUNT(last));
+        for (size_t i = 0; i < n && i < PL_COUNT(last); i++, n_seen++) {
+            bool is_other = strncmp(last[i].entry, "pl_other_", 9) == 0;
+            n_torn += last[i].grid[1] != (is_other ? 4 : 3);
+        }
+    }
+    atomic_store(&is_over, true);
+    pthread_join(launcher, &failed);
+    ck_assert_ptr_null(failed);
+    ck_assert_uint_eq(n_torn, 0);
 }
 END_TEST
 
@@ -732,18 +875,23 @@ static void *launch_random(void *p)
     return NULL;
 }
 
-/* Threads launch what others evict: nothing is unloaded between being found and being launched. */
-START_TEST(eviction_beside_launches)
+static void make_many(void)
 {
     static const char *const names[12] = {"a", "b", "c", "d", "e", "f",
                                           "g", "h", "i", "j", "k", "l"};
-    pthread_t threads[4];
-    nd->is_recording = false;
-    nd->max_libraries = 8;
     for (int i = 0; i < 12; i++) {
         many[i] = kernel;
         many[i].name = names[i];
     }
+}
+
+/* Threads launch what others evict: nothing is unloaded between being found and being launched. */
+START_TEST(eviction_beside_launches)
+{
+    pthread_t threads[4];
+    nd->is_recording = false;
+    nd->max_libraries = 8;
+    make_many();
     for (uintptr_t i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, launch_random, (void *)(i + 1)), 0);
     for (int i = 0; i < 4; i++) {
@@ -753,6 +901,81 @@ START_TEST(eviction_beside_launches)
     }
     ck_assert_uint_gt(stats().evicted, 0);
     ck_assert_uint_eq(stats().launches, 1200);
+    ck_assert_uint_eq(nd->n_unloaded_launches, 0);
+}
+END_TEST
+
+static struct pl_entry *the_entry;
+
+static void note_the_entry(struct pl_entry *e, void *user)
+{
+    (void)user;
+    the_entry = e;
+}
+
+static void *evict_now(void *p)
+{
+    (void)p;
+    return (void *)(uintptr_t)pl_evict_idle(ctx);
+}
+
+/* Chosen while idle, pinned (as pl_prepare does, having it in use) before it is unloaded: then it stays. */
+START_TEST(pinned_after_being_chosen)
+{
+    pthread_t evictor;
+    void *n_evicted;
+    launch_ok();
+    pl_cache_each(&ctx->cache, note_the_entry, NULL);
+    struct pl_variant *v = atomic_load(&the_entry->variant);
+    struct pl_thread *mine = pl_thread_get(&ctx->threads);
+    atomic_store(&mine->in_use, v);
+    ck_assert_int_eq(pthread_create(&evictor, NULL, evict_now, NULL), 0);
+    while (atomic_load(&the_entry->variant) != NULL)
+        usleep(100);
+    atomic_store(&v->is_pinned, true);
+    atomic_store(&mine->in_use, NULL);
+    pthread_join(evictor, &n_evicted);
+    ck_assert_ptr_null(n_evicted);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryUnload], 0);
+    ck_assert_ptr_eq(ctx->modules.retired, v);
+    launch_ok(); /* built again, on the module that is there */
+    ck_assert_uint_eq(stats().builds, 2);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 1);
+}
+END_TEST
+
+static void *prepare_often(void *p)
+{
+    pl_error e;
+    for (int i = 0; !atomic_load(&is_over); i++) {
+        pl_prepared *one;
+        if (pl_prepare(ctx, &many[i % 2], args, 2, NULL, &one, &e) != PL_OK)
+            return p;
+        if (pl_launch_prepared(one, stream, args, 2, &e) != PL_OK)
+            return p;
+        pl_prepared_destroy(one);
+    }
+    return NULL;
+}
+
+START_TEST(eviction_beside_prepares)
+{
+    pthread_t preparer, threads[3];
+    void *failed;
+    nd->is_recording = false;
+    nd->max_libraries = 7;
+    make_many();
+    for (uintptr_t i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, launch_random, (void *)(i + 1)), 0);
+    ck_assert_int_eq(pthread_create(&preparer, NULL, prepare_often, args), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    atomic_store(&is_over, true);
+    pthread_join(preparer, &failed);
+    ck_assert_ptr_null(failed);
+    ck_assert_uint_gt(stats().evicted, 0);
     ck_assert_uint_eq(nd->n_unloaded_launches, 0);
 }
 END_TEST
@@ -856,6 +1079,13 @@ static void use_disk(void)
     make_context(&o);
 }
 
+static void clear_disk(void)
+{
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s/*", cache_folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
 START_TEST(second_process_reads_the_disk)
 {
     use_disk();
@@ -947,23 +1177,6 @@ START_TEST(disk_troubles_are_told)
 }
 END_TEST
 
-static pl_status noting_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
-                                  const struct pl_asm_request *q, struct pl_asm_result *out,
-                                  struct pl_call *call)
-{
-    (void)a, (void)driver, (void)call;
-    *out = (struct pl_asm_result){.code = q->text, .notes = "20 bytes spill stores"};
-    return PL_OK;
-}
-
-static pl_status refusing_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
-                                    const struct pl_asm_request *q, struct pl_asm_result *out,
-                                    struct pl_call *call)
-{
-    (void)a, (void)driver, (void)out;
-    return pl_e_assembler(call, PL_E_ASSEMBLER, (struct pl_where){0}, "test", q->kernel, "no");
-}
-
 START_TEST(assembler_notes)
 {
     ctx->assembler.run = noting_assembler;
@@ -971,6 +1184,48 @@ START_TEST(assembler_notes)
     ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 0);
     ck_assert_int_eq(warning_of(PL_OK, 0), 7003);
     ck_assert_int_eq(warning_of(PL_OK, 0), 0); /* a hit has nothing to say */
+}
+END_TEST
+
+/* Slow code that a lax process stored is refused by a strict one, and told by the next lax one. */
+START_TEST(notes_of_stored_code)
+{
+    use_disk();
+    ctx->assembler.run = noting_assembler;
+    ck_assert_int_eq(warning_of(PL_OK, 0), 7003);
+    for (int i = 0; i < 2; i++) {
+        use_disk();
+        ctx->assembler.run = refusing_assembler; /* nobody asks it */
+        ck_assert_int_eq(warning_of(PL_E_ASSEMBLER, PL_STRICT_NOTES), 7005);
+        ck_assert_ptr_nonnull(strstr(err.text, "20 bytes spill stores"));
+        ck_assert_int_eq(warning_of(PL_OK, 0), 7003);
+        ck_assert_uint_eq(stats().hit_disk, 2);
+    }
+    clear_disk(); /* and what a strict one could not use serves a lax one */
+    use_disk();
+    ctx->assembler.run = noting_assembler;
+    ck_assert_int_eq(warning_of(PL_E_ASSEMBLER, PL_STRICT_NOTES), 7005);
+    ck_assert_int_eq(warning_of(PL_OK, 0), 7003);
+    ck_assert_uint_eq(stats().assembled, 1);
+}
+END_TEST
+
+static pl_status absent_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
+                                  const struct pl_asm_request *q, struct pl_asm_result *out,
+                                  struct pl_call *call)
+{
+    (void)a, (void)driver, (void)q, (void)out;
+    return pl_e_assembler_absent(call, PL_E_ASSEMBLER, (struct pl_where){0}, "test", "gone");
+}
+
+/* What may pass is asked again. */
+START_TEST(absences_are_not_remembered)
+{
+    ctx->assembler.run = absent_assembler;
+    ck_assert_int_eq(launch(), PL_E_ASSEMBLER);
+    ck_assert_int_eq(err.code, 7002);
+    ctx->assembler.run = noting_assembler;
+    launch_ok();
 }
 END_TEST
 
@@ -1011,21 +1266,23 @@ START_TEST(out_of_memory_at_every_allocation)
     const pl_alloc_functions alloc = {.alloc = get_scarce, .free = give_scarce};
     const pl_context_options o = {.cache_dir = cache_folder, .alloc = &alloc};
     pl_context_destroy(ctx);
-    pl_status st = PL_E_NOMEM;
+    bool was_enough = false;
     int n = 0;
-    for (; st != PL_OK; n++) {
+    for (; !was_enough; n++) {
         n_until_empty = 1000;
+        clear_disk(); /* so that storing needs its memory too */
         make_context(&o);
         n_until_empty = n;
-        st = launch();
+        pl_status st = launch(); /* fine without storing, too */
         ck_assert_msg(st == PL_OK || st == PL_E_NOMEM, "%d: %s %s", n, pl_status_name(st),
                       err.text);
+        was_enough = n_until_empty >= 0;
         n_until_empty = 1000;
         ck_assert_int_eq(launch(), PL_OK); /* it may be tried again */
         pl_context_destroy(ctx);
         ck_assert_int_eq(n_live, 0);
     }
-    ck_assert_int_gt(n, 4);
+    ck_assert_int_gt(n, 8);
     make_context(NULL);
 }
 END_TEST
@@ -1098,15 +1355,16 @@ static Suite *make_suite(void)
 {
     const struct {
         const char *name;
-        const TTest *tests[8];
+        const TTest *tests[12];
     } groups[] = {
         {"counts",
          {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
           equal_launches_are_remembered, remembered_launches_and_prepared_ones, stage_times,
           debug_topics}},
         {"errors",
-         {broken_arguments, broken_kernels, broken_bodies, recursion,
-          faults_name_the_last_launches}},
+         {broken_arguments, broken_kernels, configurations_that_are_not_listed, broken_bodies,
+          recursion, recursion_from_callbacks, faults_name_the_last_launches,
+          last_launches_beside_launches}},
         {"policies",
          {asynchronous_builds, blocking_beside_asynchronous, ending_with_builds_waiting,
           never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
@@ -1116,11 +1374,14 @@ static Suite *make_suite(void)
         {"contexts",
          {two_cuda_contexts, stream_of_another_device, tensor_of_another_device,
           more_contexts_than_slots, threads_share_one_build}},
-        {"eviction", {idle_modules_make_room, pinned_modules_stay, eviction_beside_launches}},
+        {"eviction",
+         {idle_modules_make_room, pinned_modules_stay, eviction_beside_launches,
+          pinned_after_being_chosen, eviction_beside_prepares}},
         {"prepared", {prepared_launches, prepare_all_builds_every_variant, packs_for_graphs}},
         {"disk",
          {second_process_reads_the_disk, edited_body, damaged_entry_is_rebuilt,
-          disk_troubles_are_told, assembler_notes, refusals_are_remembered}},
+          disk_troubles_are_told, assembler_notes, refusals_are_remembered,
+          absences_are_not_remembered, notes_of_stored_code}},
         {"memory",
          {out_of_memory_at_every_allocation, scratch_limits, warm_launches_allocate_nothing}},
         {"text", {text_without_a_device}},
@@ -1130,7 +1391,7 @@ static Suite *make_suite(void)
         TCase *t = tcase_create(groups[i].name);
         tcase_add_checked_fixture(t, setup, teardown);
         tcase_set_timeout(t, 60);
-        for (int k = 0; k < 8 && groups[i].tests[k] != NULL; k++)
+        for (int k = 0; k < 12 && groups[i].tests[k] != NULL; k++)
             tcase_add_test(t, groups[i].tests[k]);
         if (i == 1)
             tcase_add_loop_test(t, each_driver_call_fails, 0,

@@ -64,6 +64,7 @@ static char folder[64];
 static struct pl_store store;
 static struct pl_arena arena;
 static char why[PL_STORE_WHY_BYTES];
+static const char notes[] = "20 bytes spill stores";
 
 static void setup(void)
 {
@@ -94,13 +95,21 @@ static struct pl_content content_of(const char *text)
 static bool put(const char *text, const char *payload)
 {
     struct pl_content c = content_of(text);
-    return pl_store_put(&store, &c, (struct pl_blob){payload, strlen(payload)}, why);
+    const struct pl_stored what = {{payload, strlen(payload)}, {notes, strlen(notes)}};
+    return pl_store_put(&store, &c, &what, &arena, why);
 }
 
 static enum pl_store_result get(const char *text, struct pl_blob *out)
 {
     struct pl_content c = content_of(text);
-    return pl_store_get(&store, &c, &arena, out, why);
+    struct pl_stored what;
+    enum pl_store_result r = pl_store_get(&store, &c, &arena, &what, why);
+    if (r == PL_STORE_HIT) {
+        ck_assert_uint_eq(what.notes.n_bytes, strlen(notes));
+        ck_assert_mem_eq(what.notes.data, notes, strlen(notes));
+        *out = what.code;
+    }
+    return r;
 }
 
 static void path_of(const char *text, char path[256])
@@ -228,9 +237,9 @@ START_TEST(loose_folder_is_refused)
     ck_assert_int_eq(s.folder, -1);
     ck_assert_str_eq(s.why_off, "others may write to it");
     struct pl_content c = content_of("text");
-    struct pl_blob b;
-    ck_assert(pl_store_put(&s, &c, (struct pl_blob){"x", 1}, why)); /* off: nothing to report */
-    ck_assert_int_eq(pl_store_get(&s, &c, &arena, &b, why), PL_STORE_MISS);
+    struct pl_stored what = {.code = {"x", 1}};
+    ck_assert(pl_store_put(&s, &c, &what, &arena, why)); /* off: nothing to report */
+    ck_assert_int_eq(pl_store_get(&s, &c, &arena, &what, why), PL_STORE_MISS);
     if (geteuid() == 0) {
         ck_assert_int_eq(chmod(folder, 0700), 0);
         ck_assert_int_eq(chown(folder, 12345, 12345), 0);
@@ -376,20 +385,21 @@ END_TEST
 /* Case 10 of runtime.md 11: a tier for containers. */
 START_TEST(read_only_tier)
 {
-    struct pl_blob b;
+    struct pl_stored what;
     struct pl_store ro;
     struct pl_content c = content_of("text");
     char path[256];
     ck_assert(put("text", "binary"));
     pl_store_open(&ro, folder, true);
     ck_assert_str_eq(ro.why_off, "");
-    ck_assert_int_eq(pl_store_get(&ro, &c, &arena, &b, why), PL_STORE_HIT);
+    ck_assert_int_eq(pl_store_get(&ro, &c, &arena, &what, why), PL_STORE_HIT);
     path_of("text", path);
     ck_assert_int_eq(truncate(path, 30), 0);
-    ck_assert_int_eq(pl_store_get(&ro, &c, &arena, &b, why), PL_STORE_CORRUPT);
+    ck_assert_int_eq(pl_store_get(&ro, &c, &arena, &what, why), PL_STORE_CORRUPT);
     ck_assert_int_eq(access(path, F_OK), 0); /* not ours to remove */
-    ck_assert(pl_store_put(&ro, &c, (struct pl_blob){"new", 3}, why));
-    ck_assert_int_eq(pl_store_get(&ro, &c, &arena, &b, why),
+    what = (struct pl_stored){.code = {"new", 3}};
+    ck_assert(pl_store_put(&ro, &c, &what, &arena, why));
+    ck_assert_int_eq(pl_store_get(&ro, &c, &arena, &what, why),
                      PL_STORE_CORRUPT); /* and not written */
     pl_store_close(&ro);
     pl_store_open(&ro, "/nonexistent/plaunch", true);
@@ -419,12 +429,12 @@ START_TEST(sweep_keeps_the_newest)
     snprintf(path, sizeof path, "%s/tmp.new", folder);
     close(open(path, O_CREAT | O_WRONLY, 0600));
     store.limit_bytes = 10000;
-    pl_store_sweep(&store, true);
+    pl_store_sweep(&store, NULL, true);
     ck_assert_uint_eq(n_files("tmp.old"), 0);
     ck_assert_uint_eq(n_files("tmp.new"), 1);
     for (int i = 0; i < 20; i++) {
         snprintf(text, sizeof text, "text%d", i);
-        /* about 1070 bytes each: seven of them are within 8000 */
+        /* about 1100 bytes each: seven of them are within 8000 */
         ck_assert_int_eq(get(text, &b), i < 13 ? PL_STORE_MISS : PL_STORE_HIT);
     }
 }

@@ -170,10 +170,16 @@ static bool take(const char *cmd, struct pl_cmd_request *r, int option, size_t *
             pl_cmd_usage(cmd, "%s: wanted a number, 0 or more", optarg);
             return false;
         }
-        if (option == OPT_SEED)
+        if (option == OPT_SEED) {
             r->spec.seed = (uint64_t)number;
-        else
-            r->config = (int32_t)number + 1;
+            return true;
+        }
+        /* Which of these the kernel has is the library's to say; here only that the number arrives whole. */
+        if (number >= INT32_MAX) {
+            pl_cmd_usage(cmd, "%s: no kernel has so many configurations", optarg);
+            return false;
+        }
+        r->config = (int32_t)number + 1;
         return true;
     default: pl_cmd_usage(cmd, "an option is wrong"); return false;
     }

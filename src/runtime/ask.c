@@ -126,10 +126,9 @@ bool pl_ask_configure(struct pl_ask *ask, int32_t config)
             memcpy(ask->config, ask->request.options, k->params_bytes);
         return config == PL_CONFIG_BEST || config == 0;
     }
-    struct pl_inside *in = pl_inside_get();
-    in->building = k->name;
+    const char *outer = pl_inside_build(k->name);
     bool is_served = k->configure(&ask->request, config, ask->config);
-    in->building = NULL;
+    (void)pl_inside_build(outer);
     return is_served;
 }
 
@@ -146,11 +145,25 @@ int32_t pl_ask_config_index(const struct pl_ask *ask)
 pl_launch_dims pl_ask_dims(const struct pl_ask *ask, const void *config)
 {
     pl_launch_dims dims = {{0, 0, 0}};
-    struct pl_inside *in = pl_inside_get();
-    in->building = ask->request.kernel->name;
+    const char *outer = pl_inside_build(ask->request.kernel->name);
     ask->request.kernel->launch_dims(&ask->request, config, &dims);
-    in->building = NULL;
+    (void)pl_inside_build(outer);
     return dims;
+}
+
+/* The kernel's functions index by it and need not look: no number outside of the listed ones reaches them. */
+static pl_status take_config(struct pl_ask *ask, struct pl_call *call)
+{
+    const pl_kernel *k = ask->request.kernel;
+    int64_t config = (int64_t)ask->options.config - 1; /* 0 in the options is the best one, -1 */
+    bool is_listed = config >= PL_CONFIG_BEST && config < k->n_configs;
+    if (is_listed && pl_ask_configure(ask, (int32_t)config))
+        return PL_OK;
+    int32_t last = k->n_configs - 1;
+    return pl_e_no_config(
+        call, PL_E_INVALID,
+        (struct pl_where){.has_values = !is_listed, .seen = config, .wanted = last}, k->name,
+        (int)config, (int)last);
 }
 
 pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel, const pl_arg *args,
@@ -173,10 +186,7 @@ pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel, const pl_arg 
         st = pl_ask_check_args(ask, call);
     if (st != PL_OK)
         return st;
-    int32_t config = ask->options.config - 1; /* 0 in the options is the best one, -1 */
-    if (!pl_ask_configure(ask, config))
-        return pl_e_no_config(call, PL_E_INVALID, nowhere, kernel->name, (int)config);
-    return PL_OK;
+    return take_config(ask, call);
 }
 
 void pl_ask_key(const struct pl_ask *ask, struct pl_key *key)

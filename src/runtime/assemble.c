@@ -62,8 +62,8 @@ static pl_status keep_text(const struct pl_assembler *a, const struct pl_driver 
 /* ---- the driver's linker ---- */
 
 struct link_logs {
-    int options[4];
-    void *values[4];
+    int options[5];
+    void *values[5];
     char error[LOG_BYTES], info[LOG_BYTES];
 };
 
@@ -100,13 +100,14 @@ static pl_status run_driver(const struct pl_assembler *a, const struct pl_driver
     (void)a;
     struct link_logs logs = {
         .options = {PL_CU_JIT_ERROR_LOG_BUFFER, PL_CU_JIT_ERROR_LOG_BYTES,
-                    PL_CU_JIT_INFO_LOG_BUFFER, PL_CU_JIT_INFO_LOG_BYTES},
+                    PL_CU_JIT_INFO_LOG_BUFFER, PL_CU_JIT_INFO_LOG_BYTES, PL_CU_JIT_LOG_VERBOSE},
     };
     logs.values[0] = logs.error;
     logs.values[1] = logs.values[3] = (void *)(uintptr_t)(LOG_BYTES - 1);
     logs.values[2] = logs.info;
+    logs.values[4] = (void *)(uintptr_t)1; /* without it spills are not told */
     pl_cu_link link;
-    pl_cu_result r = d->cu.LinkCreate(4, logs.options, logs.values, &link);
+    pl_cu_result r = d->cu.LinkCreate(5, logs.options, logs.values, &link);
     if (r != PL_CU_SUCCESS) {
         call->driver_code = r;
         return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, "the driver's linker",
@@ -207,8 +208,8 @@ static pl_status run_nvjitlink(const struct pl_assembler *a, const struct pl_dri
     nvjitlink_handle h;
     char arch[32];
     snprintf(arch, sizeof arch, "-arch=%s", q->target);
-    const char *options[1] = {arch};
-    if (!find_nvjitlink(a->lib, &api) || api.create(&h, 1, options) != 0)
+    const char *options[2] = {arch, "-verbose"}; /* without it spills are not told */
+    if (!find_nvjitlink(a->lib, &api) || api.create(&h, 2, options) != 0)
         return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, a->id, "it does not start");
     pl_status st = link_nvjitlink(a, &api, h, q, out, call);
     (void)api.destroy(&h);
@@ -239,7 +240,10 @@ static bool open_nvjitlink(struct pl_assembler *a, const struct pl_driver *drive
 
 extern char **environ;
 
-/* Run a program with its output collected (cut to n_bytes); its exit status, or -1 with errno. No shell is involved. */
+/* Beside exit statuses. Unknown: the program ignores SIGCHLD, or some thread of it waits for all children. */
+enum { NOT_STARTED = -1, STATUS_UNKNOWN = -2 };
+
+/* Run a program with its output collected (cut to n_bytes); its exit status, or NOT_STARTED with errno. No shell is involved. */
 static int run_program(char *const argv[], char *log, size_t n_bytes)
 {
     int pipe_fds[2], status = -1;
@@ -247,7 +251,7 @@ static int run_program(char *const argv[], char *log, size_t n_bytes)
     posix_spawn_file_actions_t actions;
     log[0] = '\0';
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
-        return -1;
+        return NOT_STARTED;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDERR_FILENO);
@@ -269,10 +273,12 @@ static int run_program(char *const argv[], char *log, size_t n_bytes)
     close(pipe_fds[0]);
     if (r != 0) {
         errno = r;
-        return -1;
+        return NOT_STARTED;
     }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while (r = waitpid(pid, &status, 0), r < 0 && errno == EINTR)
         ;
+    if (r < 0)
+        return STATUS_UNKNOWN;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
@@ -336,15 +342,21 @@ static pl_status run_ptxas(const struct pl_assembler *a, const struct pl_driver 
     snprintf(program, sizeof program, "%s", a->path);
     char verbose[] = "-v", to[] = "-o";
     char *argv[] = {program, arch, verbose, to, f.cubin, f.text, NULL};
-    int status = run_program(argv, log, sizeof log);
-    struct pl_blob code = status == 0 ? read_file(f.cubin, q->arena) : (struct pl_blob){NULL, 0};
+    int status = run_program(argv, log, sizeof log), error = errno;
+    bool may_be_there = status == 0 || status == STATUS_UNKNOWN;
+    struct pl_blob code = may_be_there ? read_file(f.cubin, q->arena) : (struct pl_blob){NULL, 0};
     remove_files(&f);
-    if (status < 0)
-        return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, a->id, strerrordesc_np(errno));
-    if (status != 0)
+    if (status == NOT_STARTED)
+        return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, a->id, strerrordesc_np(error));
+    if (!may_be_there)
         return pl_e_assembler(call, PL_E_ASSEMBLER, nowhere, a->id, q->kernel,
                               log[0] != '\0' ? log : "no log");
-    if (code.n_bytes < 4 || memcmp(code.data, "\177ELF", 4) != 0)
+    bool is_binary = code.n_bytes >= 4 && memcmp(code.data, "\177ELF", 4) == 0;
+    if (!is_binary && status == STATUS_UNKNOWN)
+        return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, a->id,
+                                     "it wrote no binary, and how it ended cannot be told, since "
+                                     "the program ignores SIGCHLD or waits for all children");
+    if (!is_binary)
         return pl_e_assembler_empty(call, PL_E_ASSEMBLER, nowhere, a->id, q->kernel);
     *out = (struct pl_asm_result){.code = code, .notes = slow_notes(q->arena, log)};
     return PL_OK;
@@ -381,7 +393,7 @@ pl_status pl_assembler_find_isolated(struct pl_assembler *a, const struct pl_dri
                                      struct pl_call *call)
 {
     char log[LOG_BYTES], flag[] = "--version";
-    int major = 0, minor = 0;
+    int major = 0, minor = 0, status;
     if (driver->is_emulated) {
         pl_assembler_choose(a, driver);
         return PL_OK;
@@ -391,7 +403,8 @@ pl_status pl_assembler_find_isolated(struct pl_assembler *a, const struct pl_dri
         return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, "ptxas",
                                      "it is neither in CUDA_HOME/bin nor on PATH");
     char *argv[] = {a->path, flag, NULL};
-    if (run_program(argv, log, sizeof log) != 0 || !read_version(log, &major, &minor))
+    status = run_program(argv, log, sizeof log);
+    if ((status != 0 && status != STATUS_UNKNOWN) || !read_version(log, &major, &minor))
         return pl_e_assembler_absent(call, PL_E_ASSEMBLER, nowhere, "ptxas",
                                      "it does not tell its version");
     if (major > driver->version / 1000)
@@ -421,6 +434,11 @@ void pl_assembler_choose(struct pl_assembler *a, const struct pl_driver *driver)
         return;
     }
     snprintf(a->id, sizeof a->id, "jit");
+}
+
+bool pl_assembler_has_refused(const pl_error *e)
+{
+    return e->code == pl_di_assembler.code || e->code == pl_di_slow_code.code;
 }
 
 pl_status pl_assemble(const struct pl_assembler *a, const struct pl_driver *driver,

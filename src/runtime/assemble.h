@@ -54,4 +54,7 @@ PL_MUST_CHECK pl_status pl_assemble(const struct pl_assembler *a, const struct p
                                     const struct pl_asm_request *request,
                                     struct pl_asm_result *result, struct pl_call *call);
 
+/* The error says that the text will not do, however often it is asked; an assembler that is absent or cut off may be back. */
+bool pl_assembler_has_refused(const pl_error *e);
+
 #endif

@@ -39,7 +39,7 @@ bool pl_cache_init(struct pl_cache *c, const struct pl_alloc_hooks *hooks)
     for (int i = 0; i < PL_CACHE_SHARDS; i++) {
         struct pl_cache_table *t = make_table(c, FIRST_SLOTS);
         if (t == NULL) {
-            pl_cache_fini(c);
+            pl_cache_fini(c, false);
             return false;
         }
         atomic_init(&c->shards[i].table, t);
@@ -55,15 +55,17 @@ static void free_entry(struct pl_entry *e, void *user)
     c->hooks->free(e, c->hooks->user);
 }
 
-void pl_cache_fini(struct pl_cache *c)
+void pl_cache_fini(struct pl_cache *c, bool is_child)
 {
-    pl_cache_each(c, free_entry, c);
+    pl_cache_each_alone(c, free_entry, c);
     for (int i = 0; i < PL_CACHE_SHARDS; i++) {
         struct pl_cache_table *older;
         for (struct pl_cache_table *t = atomic_load(&c->shards[i].table); t != NULL; t = older) {
             older = t->older;
             c->hooks->free(t, c->hooks->user);
         }
+        if (is_child) /* held, or waited for, by threads that are not here */
+            continue;
         pthread_cond_destroy(&c->shards[i].changed);
         pthread_mutex_destroy(&c->shards[i].lock);
     }
@@ -199,17 +201,29 @@ struct pl_variant *pl_cache_take(struct pl_cache *c, struct pl_entry *e)
     return v;
 }
 
+static void each_of(struct pl_cache_shard *s, void (*fn)(struct pl_entry *e, void *user),
+                    void *user)
+{
+    struct pl_cache_table *t = atomic_load(&s->table);
+    for (uint32_t k = 0; t != NULL && k <= t->mask; k++) {
+        struct pl_entry *e = atomic_load_explicit(&t->slots[k], memory_order_relaxed);
+        if (e != NULL)
+            fn(e, user);
+    }
+}
+
 void pl_cache_each(struct pl_cache *c, void (*fn)(struct pl_entry *e, void *user), void *user)
 {
     for (int i = 0; i < PL_CACHE_SHARDS; i++) {
         struct pl_cache_shard *s = &c->shards[i];
         pthread_mutex_lock(&s->lock);
-        struct pl_cache_table *t = atomic_load(&s->table);
-        for (uint32_t k = 0; t != NULL && k <= t->mask; k++) {
-            struct pl_entry *e = atomic_load_explicit(&t->slots[k], memory_order_relaxed);
-            if (e != NULL)
-                fn(e, user);
-        }
+        each_of(s, fn, user);
         pthread_mutex_unlock(&s->lock);
     }
+}
+
+void pl_cache_each_alone(struct pl_cache *c, void (*fn)(struct pl_entry *e, void *user), void *user)
+{
+    for (int i = 0; i < PL_CACHE_SHARDS; i++)
+        each_of(&c->shards[i], fn, user);
 }

@@ -49,7 +49,8 @@ struct pl_cache {
 };
 
 PL_MUST_CHECK bool pl_cache_init(struct pl_cache *c, const struct pl_alloc_hooks *hooks);
-void pl_cache_fini(struct pl_cache *c); /* variants are the caller's: pl_cache_each first */
+/* Variants are the caller's: pl_cache_each_alone first. is_child: after a fork, where locks may be held for ever. */
+void pl_cache_fini(struct pl_cache *c, bool is_child);
 
 /* The entry of a key, or NULL. No lock. */
 struct pl_entry *pl_cache_find(struct pl_cache *c, const struct pl_key *key, uint64_t hash);
@@ -78,5 +79,9 @@ struct pl_variant *pl_cache_take(struct pl_cache *c, struct pl_entry *e);
 
 /* Calls fn for every entry; fn must not call back into the cache. */
 void pl_cache_each(struct pl_cache *c, void (*fn)(struct pl_entry *e, void *user), void *user);
+
+/* The same without a lock, for the end: no other thread is in the cache, or it was left behind by a fork. */
+void pl_cache_each_alone(struct pl_cache *c, void (*fn)(struct pl_entry *e, void *user),
+                         void *user);
 
 #endif

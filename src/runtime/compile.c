@@ -57,16 +57,6 @@ static pl_status fail_build(struct pl_text *t, pl_status st, struct pl_call *cal
     return st;
 }
 
-/* A kernel's body is the user's code: while it runs, this thread may not launch. */
-static bool trace(struct pl_fn *fn, const struct pl_ask *ask)
-{
-    struct pl_inside *in = pl_inside_get();
-    in->building = ask->request.kernel->name;
-    bool is_fine = pl_trace_run(fn);
-    in->building = NULL;
-    return is_fine;
-}
-
 static const char digits_to_come[] = "00000000";
 
 /* The eight digits after the kernel's name become a hash of the text that is written with zeros there. */
@@ -95,8 +85,8 @@ static pl_status emit(struct pl_text *t, const struct pl_ask *ask)
     return PL_OK;
 }
 
-pl_status pl_text_build(struct pl_text *t, const struct pl_ask *ask, struct pl_arena *arena,
-                        pl_text_kind kind, struct pl_call *call)
+static pl_status build_text(struct pl_text *t, const struct pl_ask *ask, struct pl_arena *arena,
+                            pl_text_kind kind, struct pl_call *call)
 {
     struct pl_trace_request request;
     uint64_t last = pl_os_now_ns();
@@ -108,7 +98,7 @@ pl_status pl_text_build(struct pl_text *t, const struct pl_ask *ask, struct pl_a
     pl_diags_init(&t->diags, arena);
     make_request(&request, ask);
 
-    bool is_fine = pl_fn_init(&t->fn, arena, &t->diags, &request) && trace(&t->fn, ask);
+    bool is_fine = pl_fn_init(&t->fn, arena, &t->diags, &request) && pl_trace_run(&t->fn);
     t->ns.trace = lap(&last);
     if (is_fine)
         is_fine = pl_check(&t->fn);
@@ -131,6 +121,16 @@ pl_status pl_text_build(struct pl_text *t, const struct pl_ask *ask, struct pl_a
     return st == PL_OK ? PL_OK : fail_build(t, st, call);
 }
 
+/* A kernel's body is the user's code: while it runs, this thread may not launch. */
+pl_status pl_text_build(struct pl_text *t, const struct pl_ask *ask, struct pl_arena *arena,
+                        pl_text_kind kind, struct pl_call *call)
+{
+    const char *outer = pl_inside_build(ask->request.kernel->name);
+    pl_status st = build_text(t, ask, arena, kind, call);
+    (void)pl_inside_build(outer);
+    return st;
+}
+
 /* ---- the binary: disk, else the assembler ---- */
 
 static void tell_corrupt(struct pl_run *run, const struct pl_store *s, const char *why)
@@ -141,14 +141,14 @@ static void tell_corrupt(struct pl_run *run, const struct pl_store *s, const cha
 }
 
 /* True when a tier has it. */
-static bool find_stored(struct pl_blob *code, const struct pl_content *content,
+static bool find_stored(struct pl_stored *out, const struct pl_content *content,
                         struct pl_arena *arena, struct pl_run *run)
 {
     struct pl_context *ctx = run->call->ctx;
     struct pl_store *const tiers[2] = {&ctx->read_only_store, &ctx->store};
     for (int i = 0; i < 2; i++) {
         char why[PL_STORE_WHY_BYTES];
-        switch (pl_store_get(tiers[i], content, arena, code, why)) {
+        switch (pl_store_get(tiers[i], content, arena, out, why)) {
         case PL_STORE_HIT:
             pl_thread_count(run->thread, PL_STAT_hit_disk, 1);
             pl_context_tell(ctx, PL_EVENT_DISK_HIT, PL_LEVEL_NOTE, run->call->kernel, "", 0);
@@ -171,8 +171,8 @@ static pl_status tell_notes(const char *notes, bool is_strict, struct pl_call *c
     return pl_e_assembler_note(call, PL_OK, nowhere, call->kernel, notes);
 }
 
-static pl_status assemble(struct pl_blob *code, const struct pl_assembler *a,
-                          const struct pl_text *t, bool is_strict, struct pl_run *run)
+static pl_status assemble(struct pl_stored *out, const struct pl_assembler *a,
+                          const struct pl_text *t, struct pl_run *run)
 {
     struct pl_asm_result result;
     const struct pl_asm_request q = {
@@ -181,8 +181,24 @@ static pl_status assemble(struct pl_blob *code, const struct pl_assembler *a,
     if (st != PL_OK)
         return st;
     pl_thread_count(run->thread, PL_STAT_assembled, 1);
-    *code = result.code;
-    return tell_notes(result.notes, is_strict, run->call);
+    *out = (struct pl_stored){result.code, {result.notes, strlen(result.notes)}};
+    return PL_OK;
+}
+
+/* A tier's entry, else the assembler's answer, which is then stored: slow code too, since its notes go with it. */
+static pl_status find_or_assemble(struct pl_stored *out, const struct pl_content *content,
+                                  const struct pl_assembler *a, struct pl_text *t,
+                                  struct pl_run *run)
+{
+    struct pl_context *ctx = run->call->ctx;
+    char why[PL_STORE_WHY_BYTES];
+    t->is_from_disk = a->is_cacheable && find_stored(out, content, t->arena, run);
+    if (t->is_from_disk)
+        return PL_OK;
+    pl_status st = assemble(out, a, t, run);
+    if (st == PL_OK && a->is_cacheable && !pl_store_put(&ctx->store, content, out, t->arena, why))
+        (void)pl_e_cache_write(run->call, PL_OK, nowhere, ctx->store.path, why);
+    return st;
 }
 
 /* Code for a text, from disk or freshly assembled and then stored. */
@@ -192,7 +208,7 @@ static pl_status get_code(struct pl_blob *code, struct pl_content *content, stru
     struct pl_context *ctx = run->call->ctx;
     struct pl_assembler isolated;
     const struct pl_assembler *a = &ctx->assembler;
-    char why[PL_STORE_WHY_BYTES];
+    struct pl_stored got;
     if ((ask->options.flags & PL_ASSEMBLE_ISOLATED) != 0) {
         pl_status st = pl_assembler_find_isolated(&isolated, &ctx->driver, run->call);
         if (st != PL_OK)
@@ -201,16 +217,14 @@ static pl_status get_code(struct pl_blob *code, struct pl_content *content, stru
     }
     if (!pl_content_make(content, t->arena, t->target, a->id, "", t->ptx))
         return pl_e_out_of_memory(run->call, PL_E_NOMEM, nowhere, "the content key");
-    if (a->is_cacheable && find_stored(code, content, t->arena, run)) {
-        t->is_from_disk = true;
-        return PL_OK;
-    }
-    pl_status st = assemble(code, a, t, (ask->options.flags & PL_STRICT_NOTES) != 0, run);
+    pl_status st = find_or_assemble(&got, content, a, t, run);
     if (st != PL_OK)
         return st;
-    if (a->is_cacheable && !pl_store_put(&ctx->store, content, *code, why))
-        (void)pl_e_cache_write(run->call, PL_OK, nowhere, ctx->store.path, why);
-    return PL_OK;
+    const char *notes = pl_arena_strndup(t->arena, got.notes.data, got.notes.n_bytes);
+    if (notes == NULL)
+        return pl_e_out_of_memory(run->call, PL_E_NOMEM, nowhere, "the assembler's notes");
+    *code = got.code;
+    return tell_notes(notes, (ask->options.flags & PL_STRICT_NOTES) != 0, run->call);
 }
 
 /* ---- debugging aids, off unless asked for in the environment ---- */
@@ -297,7 +311,7 @@ static pl_status build_in(struct pl_arena *arena, struct pl_variant **out, const
 {
     struct pl_text t;
     struct pl_content content;
-    struct pl_blob code;
+    struct pl_blob code = {NULL, 0};
     pl_status st = pl_text_build(&t, ask, arena, PL_TEXT_PTX, run->call);
     if (st != PL_OK)
         return st;
@@ -325,8 +339,11 @@ pl_status pl_variant_build(struct pl_variant **out, const struct pl_ask *ask, st
 {
     struct pl_arena arena;
     *out = NULL;
+    /* Log and event functions are called under the entry's claim: a launch of the same variant would wait for itself. */
+    const char *outer = pl_inside_build(ask->request.kernel->name);
     pl_arena_init(&arena, &run->call->ctx->hooks, run->call->ctx->scratch_limit_bytes);
     pl_status st = build_in(&arena, out, ask, run);
     pl_arena_fini(&arena);
+    (void)pl_inside_build(outer);
     return st;
 }

@@ -64,9 +64,14 @@ size_t pl_context_last_launches(const pl_context *ctx, pl_launch_record *records
     for (const struct pl_thread *t = atomic_load(&ctx->threads.all); t != NULL; t = t->next) {
         uint32_t end = atomic_load(&t->n_recent);
         uint32_t first = end > PL_RECENT_COUNT ? end - PL_RECENT_COUNT : 0;
-        for (uint32_t i = end; i > first; i--, n++)
+        for (uint32_t i = end; i > first; i--) {
+            pl_launch_record r;
+            if (!pl_thread_recall(t, i - 1, &r))
+                continue; /* its thread launches right now, and that was its oldest */
             if (n < n_records)
-                records[n] = t->recent[(i - 1) % PL_RECENT_COUNT];
+                records[n] = r;
+            n++;
+        }
     }
     return n;
 }
@@ -368,8 +373,8 @@ static void destroy(struct pl_context *ctx, bool is_child)
 {
     struct pl_alloc_hooks hooks = ctx->hooks;
     pl_async_fini(&ctx->async, ctx, is_child);
-    pl_cache_each(&ctx->cache, free_variant, ctx);
-    pl_cache_fini(&ctx->cache);
+    pl_cache_each_alone(&ctx->cache, free_variant, ctx);
+    pl_cache_fini(&ctx->cache, is_child);
     pl_modules_fini(&ctx->modules, ctx, is_child);
     pl_threads_fini(&ctx->threads);
     pl_callbacks_fini(ctx);
@@ -378,7 +383,8 @@ static void destroy(struct pl_context *ctx, bool is_child)
     if (ctx->primary != NULL && !is_child)
         (void)ctx->driver.cu.DevicePrimaryCtxRelease(ctx->ordinal);
     pl_os_fork_mark_destroy(ctx->fork_mark);
-    pthread_mutex_destroy(&ctx->slots_lock);
+    if (!is_child)
+        pthread_mutex_destroy(&ctx->slots_lock);
     hooks.free(ctx, hooks.user);
 }
 
@@ -403,7 +409,7 @@ static struct pl_context *make_empty(const pl_context_options *o)
     pthread_mutex_init(&ctx->modules.lock, NULL);
     return ctx;
 no_threads:
-    pl_cache_fini(&ctx->cache);
+    pl_cache_fini(&ctx->cache, false);
 no_cache:
     hooks.free(ctx, hooks.user);
     return NULL;

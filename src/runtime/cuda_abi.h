@@ -82,6 +82,7 @@ enum { /* CUjit_option and CUjitInputType */
        PL_CU_JIT_INFO_LOG_BYTES = 4,
        PL_CU_JIT_ERROR_LOG_BUFFER = 5,
        PL_CU_JIT_ERROR_LOG_BYTES = 6,
+       PL_CU_JIT_LOG_VERBOSE = 12,
        PL_CU_JIT_INPUT_PTX = 1,
 };
 

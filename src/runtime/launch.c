@@ -84,7 +84,8 @@ static pl_status build(struct pl_entry *e, struct pl_ask *ask, struct pl_run *ru
     inner_run.call = &inner;
     pl_status st = pl_variant_build(&v, ask, &inner_run);
     run->place = inner_run.place;
-    pl_cache_settle(&run->call->ctx->cache, e, v, st == PL_E_ASSEMBLER ? &local : NULL);
+    bool is_refused = st == PL_E_ASSEMBLER && pl_assembler_has_refused(&local);
+    pl_cache_settle(&run->call->ctx->cache, e, v, is_refused ? &local : NULL);
     if (st != PL_OK && run->call->err != NULL)
         *run->call->err = local;
     return st;

@@ -157,7 +157,8 @@ void pl_modules_fini(struct pl_modules *m, struct pl_context *ctx, bool is_child
         next_retired = v->next_retired;
         ctx->hooks.free(v, ctx->hooks.user);
     }
-    pthread_mutex_destroy(&m->lock);
+    if (!is_child)
+        pthread_mutex_destroy(&m->lock);
 }
 
 /* ---- variants ---- */
@@ -413,6 +414,22 @@ static void retire(struct pl_context *ctx, struct pl_variant *v)
 }
 
 /*
+ * A variant is pinned by a thread that has it in use, so once nobody does, the mark stands still: those that were pinned after
+ * they had been chosen stay. Gives the number of the others, which move to the front.
+ */
+static unsigned retire_pinned(struct pl_context *ctx, struct pl_variant **taken, unsigned n)
+{
+    unsigned n_idle = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (atomic_load(&taken[i]->is_pinned))
+            retire(ctx, taken[i]);
+        else
+            taken[n_idle++] = taken[i];
+    }
+    return n_idle;
+}
+
+/*
  * Out of the table first; then wait until no thread that had found it is still handing it to the driver; then for the GPU,
  * where a launched kernel may still run.
  */
@@ -429,6 +446,7 @@ static unsigned evict(struct pl_context *ctx)
     for (unsigned i = 0; i < n; i++)
         while (pl_threads_use(&ctx->threads, taken[i]))
             sched_yield();
+    n = retire_pinned(ctx, taken, n);
     bool is_idle = n != 0 && wait_for_all(ctx);
     for (unsigned i = 0; i < n; i++) {
         if (is_idle)

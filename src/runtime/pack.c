@@ -148,12 +148,10 @@ pl_status pl_pack_params(struct pl_packed *out, const struct pl_variant *v,
 
 static void remember(struct pl_thread *t, const struct pl_variant *v, const uint32_t grid[3])
 {
-    uint32_t n = atomic_load_explicit(&t->n_recent, memory_order_relaxed);
-    pl_launch_record *r = &t->recent[n % PL_RECENT_COUNT];
-    memcpy(r->entry, v->entry, sizeof r->entry);
-    memcpy(r->grid, grid, sizeof r->grid);
-    r->n_threads = v->launch.n_threads;
-    atomic_store_explicit(&t->n_recent, n + 1, memory_order_release);
+    pl_launch_record r = {.n_threads = v->launch.n_threads};
+    memcpy(r.entry, v->entry, sizeof r.entry);
+    memcpy(r.grid, grid, sizeof r.grid);
+    pl_thread_remember(t, &r);
 }
 
 static unsigned make_attributes(pl_cu_launch_attr attrs[2], const struct pl_variant *v, bool is_pdl)

@@ -139,7 +139,8 @@ pl_status pl_prepare_all(pl_context *ctx, const pl_kernel *kernel, const pl_arg 
     for (int32_t i = 0; st == PL_OK && i < kernel->n_configs; i++)
         st = prepare_config(&w, i, &n_built);
     if (st == PL_OK && n_built == 0)
-        st = pl_e_no_config(&w.call, PL_E_INVALID, nowhere, kernel->name, PL_CONFIG_BEST);
+        st = pl_e_no_config(&w.call, PL_E_INVALID, nowhere, kernel->name, PL_CONFIG_BEST,
+                            (int)kernel->n_configs - 1);
     end(&w);
     return st;
 }

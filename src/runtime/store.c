@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char magic[8] = {'P', 'L', 'A', 'U', 'N', 'C', 'H', 1};
+static const char magic[8] = {'P', 'L', 'A', 'U', 'N', 'C', 'H', 2};
 static const char temporary[] = "tmp.";
 static const char sweep_mark[] = "swept";
 enum {
-    HEAD_BYTES = 24,
+    HEAD_BYTES = 32,
     SUM_BYTES = 16,
     NAME_BYTES = 72, /* "ab/" and 62 digits */
     HOUR_S = 3600,
@@ -185,13 +185,14 @@ static bool write_all(int fd, const uint8_t *from, size_t n_bytes)
 
 /* NULL when the file is an entry for this content, whole and unchanged; else what is wrong. */
 static const char *why_not_entry(const uint8_t *file, size_t n_bytes, const struct pl_content *c,
-                                 struct pl_blob *payload)
+                                 struct pl_stored *out)
 {
     if (n_bytes < HEAD_BYTES + SUM_BYTES || memcmp(file, magic, sizeof magic) != 0)
         return "not an entry";
-    uint64_t key_bytes = get_u64(file + 8), payload_bytes = get_u64(file + 16);
-    if (key_bytes > n_bytes || payload_bytes > n_bytes ||
-        HEAD_BYTES + key_bytes + payload_bytes + SUM_BYTES != n_bytes)
+    uint64_t key_bytes = get_u64(file + 8), notes_bytes = get_u64(file + 16);
+    uint64_t code_bytes = get_u64(file + 24);
+    if (key_bytes > n_bytes || notes_bytes > n_bytes || code_bytes > n_bytes ||
+        HEAD_BYTES + key_bytes + notes_bytes + code_bytes + SUM_BYTES != n_bytes)
         return "cut short";
     uint8_t sum[SUM_BYTES];
     checksum(file, n_bytes - SUM_BYTES, sum);
@@ -201,7 +202,9 @@ static const char *why_not_entry(const uint8_t *file, size_t n_bytes, const stru
     if (key_bytes != c->head_bytes + c->text_bytes || memcmp(key, c->head, c->head_bytes) != 0 ||
         memcmp(key + c->head_bytes, c->text, c->text_bytes) != 0)
         return "made from other text";
-    *payload = (struct pl_blob){key + key_bytes, (size_t)payload_bytes};
+    const uint8_t *notes = key + key_bytes;
+    out->notes = (struct pl_blob){notes, (size_t)notes_bytes};
+    out->code = (struct pl_blob){notes + notes_bytes, (size_t)code_bytes};
     return NULL;
 }
 
@@ -213,7 +216,7 @@ static void touch(int fd, const struct stat *st)
 }
 
 static enum pl_store_result read_entry(struct pl_store *s, int fd, const struct pl_content *c,
-                                       struct pl_arena *arena, struct pl_blob *payload, char *why)
+                                       struct pl_arena *arena, struct pl_stored *out, char *why)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -231,7 +234,7 @@ static enum pl_store_result read_entry(struct pl_store *s, int fd, const struct 
             return PL_STORE_MISS;
         if (!read_all(fd, file, n_bytes))
             return PL_STORE_MISS;
-        wrong = why_not_entry(file, n_bytes, c, payload);
+        wrong = why_not_entry(file, n_bytes, c, out);
         if (wrong == NULL) {
             file[n_bytes - SUM_BYTES] = 0; /* PTX is handed to the driver with a NUL behind it */
             if (!s->is_read_only)
@@ -244,7 +247,7 @@ static enum pl_store_result read_entry(struct pl_store *s, int fd, const struct 
 }
 
 enum pl_store_result pl_store_get(struct pl_store *s, const struct pl_content *c,
-                                  struct pl_arena *arena, struct pl_blob *payload, char *why)
+                                  struct pl_arena *arena, struct pl_stored *out, char *why)
 {
     if (s->folder < 0)
         return PL_STORE_MISS;
@@ -253,7 +256,7 @@ enum pl_store_result pl_store_get(struct pl_store *s, const struct pl_content *c
     int fd = openat(s->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return PL_STORE_MISS;
-    enum pl_store_result r = read_entry(s, fd, c, arena, payload, why);
+    enum pl_store_result r = read_entry(s, fd, c, arena, out, why);
     close(fd);
     if (r == PL_STORE_CORRUPT && !s->is_read_only)
         (void)unlinkat(s->folder, name, 0);
@@ -278,31 +281,49 @@ static int make_temporary(struct pl_store *s, char name[NAME_BYTES])
     return -1;
 }
 
-static bool write_entry(int fd, const struct pl_content *c, struct pl_blob payload)
+static uint8_t *put_bytes(uint8_t *p, const void *data, size_t n_bytes)
 {
-    size_t n_bytes = HEAD_BYTES + c->head_bytes + c->text_bytes + payload.n_bytes + SUM_BYTES;
-    uint8_t *file = malloc(n_bytes), *p = file;
-    if (file == NULL) {
-        errno = ENOMEM;
-        return false;
-    }
-    memcpy(p, magic, sizeof magic);
-    put_u64(p + 8, c->head_bytes + c->text_bytes);
-    put_u64(p + 16, payload.n_bytes);
-    p += HEAD_BYTES;
-    memcpy(p, c->head, c->head_bytes);
-    p += c->head_bytes;
-    memcpy(p, c->text, c->text_bytes);
-    p += c->text_bytes;
-    memcpy(p, payload.data, payload.n_bytes);
-    p += payload.n_bytes;
+    if (n_bytes != 0)
+        memcpy(p, data, n_bytes);
+    return p + n_bytes;
+}
+
+/* The whole file in the arena; n_bytes 0 when there is no memory for it. */
+static struct pl_blob make_entry(const struct pl_content *c, const struct pl_stored *what,
+                                 struct pl_arena *arena)
+{
+    size_t key_bytes = c->head_bytes + c->text_bytes;
+    size_t n_bytes = HEAD_BYTES + key_bytes + what->notes.n_bytes + what->code.n_bytes + SUM_BYTES;
+    uint8_t *file = pl_arena_alloc(arena, n_bytes);
+    if (file == NULL)
+        return (struct pl_blob){NULL, 0};
+    memcpy(file, magic, sizeof magic);
+    put_u64(file + 8, key_bytes);
+    put_u64(file + 16, what->notes.n_bytes);
+    put_u64(file + 24, what->code.n_bytes);
+    uint8_t *p = put_bytes(file + HEAD_BYTES, c->head, c->head_bytes);
+    p = put_bytes(p, c->text, c->text_bytes);
+    p = put_bytes(p, what->notes.data, what->notes.n_bytes);
+    p = put_bytes(p, what->code.data, what->code.n_bytes);
     checksum(file, n_bytes - SUM_BYTES, p);
-    bool is_written = write_all(fd, file, n_bytes) && fsync(fd) == 0;
-    free(file);
+    return (struct pl_blob){file, n_bytes};
+}
+
+static bool write_entry(int fd, const struct pl_content *c, const struct pl_stored *what,
+                        const struct pl_arena *like)
+{
+    struct pl_arena own; /* a build that is nearly out of scratch memory is none the poorer */
+    pl_arena_init(&own, like->hooks, like->limit_bytes);
+    const struct pl_blob file = make_entry(c, what, &own);
+    bool is_written = file.n_bytes != 0 && write_all(fd, file.data, file.n_bytes) && fsync(fd) == 0;
+    int error = file.n_bytes != 0 ? errno : ENOMEM;
+    pl_arena_fini(&own);
+    errno = error;
     return is_written;
 }
 
-bool pl_store_put(struct pl_store *s, const struct pl_content *c, struct pl_blob payload, char *why)
+bool pl_store_put(struct pl_store *s, const struct pl_content *c, const struct pl_stored *what,
+                  const struct pl_arena *arena, char *why)
 {
     if (s->folder < 0 || s->is_read_only)
         return true;
@@ -311,7 +332,7 @@ bool pl_store_put(struct pl_store *s, const struct pl_content *c, struct pl_blob
     memcpy(folder, name, 2);
     folder[2] = '\0';
     int fd = make_temporary(s, temp);
-    bool is_written = fd >= 0 && write_entry(fd, c, payload);
+    bool is_written = fd >= 0 && write_entry(fd, c, what, arena);
     int error = errno;
     if (fd >= 0 && close(fd) != 0 && is_written) {
         is_written = false;
@@ -332,7 +353,7 @@ bool pl_store_put(struct pl_store *s, const struct pl_content *c, struct pl_blob
         snprintf(why, PL_STORE_WHY_BYTES, "%s", text != NULL ? text : "unknown error");
         return false;
     }
-    pl_store_sweep(s, false);
+    pl_store_sweep(s, arena->hooks, false);
     return true;
 }
 
@@ -344,28 +365,31 @@ struct swept_file {
     char name[NAME_BYTES];
 };
 
+/* Linked while the folders are read, an array when it is known how many there are. */
+struct swept_link {
+    struct swept_link *next;
+    struct swept_file file;
+};
+
 struct sweep {
-    struct swept_file *files;
-    size_t n, cap;
+    struct pl_arena arena;
+    struct swept_link *links;
+    size_t n;
     uint64_t total_bytes;
 };
 
 static void add_swept(struct sweep *w, const char *folder, const char *file, const struct stat *st)
 {
-    if (w->n == w->cap) {
-        size_t cap = w->cap == 0 ? 256 : w->cap * 2;
-        void *p = realloc(w->files, cap * sizeof *w->files);
-        if (p == NULL)
-            return;
-        w->files = p;
-        w->cap = cap;
-    }
-    struct swept_file *f = &w->files[w->n];
-    if ((size_t)snprintf(f->name, sizeof f->name, "%s/%s", folder, file) >= sizeof f->name)
+    struct swept_file f = {.used_at = st->st_atime > st->st_mtime ? st->st_atime : st->st_mtime,
+                           .n_bytes = (uint64_t)st->st_size};
+    if ((size_t)snprintf(f.name, sizeof f.name, "%s/%s", folder, file) >= sizeof f.name)
         return;
-    f->used_at = st->st_atime > st->st_mtime ? st->st_atime : st->st_mtime;
-    f->n_bytes = (uint64_t)st->st_size;
-    w->total_bytes += f->n_bytes;
+    struct swept_link *l = PL_NEW(&w->arena, struct swept_link);
+    if (l == NULL)
+        return;
+    *l = (struct swept_link){.next = w->links, .file = f};
+    w->links = l;
+    w->total_bytes += f.n_bytes;
     w->n++;
 }
 
@@ -432,19 +456,36 @@ static bool take_sweep_turn(struct pl_store *s)
     return true;
 }
 
-void pl_store_sweep(struct pl_store *s, bool is_forced)
+/* The list as an array, oldest first; NULL without memory. */
+static struct swept_file *sort_swept(struct sweep *w)
+{
+    struct swept_file *files = pl_arena_array(&w->arena, w->n, sizeof *files), *f = files;
+    if (files == NULL)
+        return NULL;
+    for (const struct swept_link *l = w->links; l != NULL; l = l->next)
+        *f++ = l->file;
+    qsort(files, w->n, sizeof *files, by_age);
+    return files;
+}
+
+static void remove_oldest(struct pl_store *s, struct sweep *w)
+{
+    const struct swept_file *files = sort_swept(w);
+    uint64_t keep_bytes = s->limit_bytes / 5 * 4;
+    for (size_t i = 0; files != NULL && i < w->n && w->total_bytes > keep_bytes; i++) {
+        (void)unlinkat(s->folder, files[i].name, 0);
+        w->total_bytes -= files[i].n_bytes;
+    }
+}
+
+void pl_store_sweep(struct pl_store *s, const struct pl_alloc_hooks *hooks, bool is_forced)
 {
     if (s->folder < 0 || s->is_read_only || (!take_sweep_turn(s) && !is_forced))
         return;
-    struct sweep w = {0};
+    struct sweep w = {.n = 0};
+    pl_arena_init(&w.arena, hooks, 0);
     each_name(s, ".", sweep_top, &w);
-    if (w.total_bytes > s->limit_bytes) {
-        qsort(w.files, w.n, sizeof *w.files, by_age);
-        uint64_t keep_bytes = s->limit_bytes / 5 * 4;
-        for (size_t i = 0; i < w.n && w.total_bytes > keep_bytes; i++) {
-            (void)unlinkat(s->folder, w.files[i].name, 0);
-            w.total_bytes -= w.files[i].n_bytes;
-        }
-    }
-    free(w.files);
+    if (w.total_bytes > s->limit_bytes)
+        remove_oldest(s, &w);
+    pl_arena_fini(&w.arena);
 }

@@ -11,7 +11,8 @@
  *   tiers   one writable folder, and optionally a read-only one (containers), asked first
  *
  * Format of an entry, little endian:
- *   "PLAUNCH\1" | u64 n_key_bytes | u64 n_payload_bytes | key text | payload | two XXH3-64 with seeds 1 and 2 over all before
+ *   "PLAUNCH\2" | u64 n_key_bytes | u64 n_notes_bytes | u64 n_code_bytes | key text | notes | code |
+ *   two XXH3-64 with seeds 1 and 2 over all before
  *
  * XXH3 is frozen since xxHash 0.8; the format's digit changes with anything above.
  */
@@ -46,6 +47,11 @@ struct pl_blob {
     size_t n_bytes;
 };
 
+/* What an entry holds. The notes are the assembler's remarks: a later process may be stricter about them than the writer was. */
+struct pl_stored {
+    struct pl_blob code, notes;
+};
+
 enum pl_store_result { PL_STORE_MISS, PL_STORE_HIT, PL_STORE_CORRUPT };
 
 /*
@@ -64,17 +70,24 @@ bool pl_content_make(struct pl_content *out, struct pl_arena *arena, const char 
                      const char *assembler, const char *options, struct pl_blob text);
 
 /*
- * Look an entry up. HIT: *payload in the arena (one NUL behind it). CORRUPT: the entry was removed, `why` (PL_STORE_WHY_BYTES)
- * says what was wrong. Threads: any.
+ * Look an entry up. HIT: *out in the arena (one NUL behind the code). CORRUPT: `why` (PL_STORE_WHY_BYTES) says what was wrong,
+ * and the entry was removed, unless the tier is read-only. Threads: any.
  */
 enum pl_store_result pl_store_get(struct pl_store *s, const struct pl_content *c,
-                                  struct pl_arena *arena, struct pl_blob *payload, char *why);
+                                  struct pl_arena *arena, struct pl_stored *out, char *why);
 
-/* Publish an entry. False: it could not be written; `why` (PL_STORE_WHY_BYTES) says what happened. Threads: any. */
-bool pl_store_put(struct pl_store *s, const struct pl_content *c, struct pl_blob payload,
-                  char *why);
+/*
+ * Publish an entry. False: it could not be written; `why` (PL_STORE_WHY_BYTES) says what happened. Threads: any.
+ *
+ *   arena   its hooks and limit are used for memory of the call's own, given back before it returns
+ */
+bool pl_store_put(struct pl_store *s, const struct pl_content *c, const struct pl_stored *what,
+                  const struct pl_arena *arena, char *why);
 
-/* Remove the oldest entries until 80 % of the limit are left, and leftovers of killed writers; at most once an hour unless forced. */
-void pl_store_sweep(struct pl_store *s, bool is_forced);
+/*
+ * Remove the oldest entries until 80 % of the limit are left, and leftovers of killed writers; at most once an hour unless
+ * forced. Without memory for the whole list, what was listed is swept.
+ */
+void pl_store_sweep(struct pl_store *s, const struct pl_alloc_hooks *hooks, bool is_forced);
 
 #endif

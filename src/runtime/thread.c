@@ -77,6 +77,33 @@ struct pl_thread *pl_thread_get(struct pl_threads *ts)
     return t != NULL ? t : make_first(ts);
 }
 
+/* Releases and acquires word by word: a reader that has seen one new word sees the odd number too. */
+void pl_thread_remember(struct pl_thread *t, const pl_launch_record *r)
+{
+    uint32_t n = atomic_load_explicit(&t->n_recent, memory_order_relaxed);
+    struct pl_recent *to = &t->recent[n % PL_RECENT_COUNT];
+    uint32_t serial = atomic_load_explicit(&to->serial, memory_order_relaxed);
+    uint64_t words[PL_RECENT_WORDS];
+    memcpy(words, r, sizeof words);
+    atomic_store_explicit(&to->serial, serial + 1, memory_order_relaxed);
+    for (int i = 0; i < PL_RECENT_WORDS; i++)
+        atomic_store_explicit(&to->words[i], words[i], memory_order_release);
+    atomic_store_explicit(&to->serial, serial + 2, memory_order_release);
+    atomic_store_explicit(&t->n_recent, n + 1, memory_order_release);
+}
+
+bool pl_thread_recall(const struct pl_thread *t, uint32_t i, pl_launch_record *r)
+{
+    const struct pl_recent *from = &t->recent[i % PL_RECENT_COUNT];
+    uint64_t words[PL_RECENT_WORDS];
+    uint32_t before = atomic_load_explicit(&from->serial, memory_order_acquire);
+    for (int k = 0; k < PL_RECENT_WORDS; k++)
+        words[k] = atomic_load_explicit(&from->words[k], memory_order_acquire);
+    uint32_t after = atomic_load_explicit(&from->serial, memory_order_relaxed);
+    memcpy(r, words, sizeof words);
+    return before == after && before == 2 * (i / PL_RECENT_COUNT + 1);
+}
+
 uint64_t pl_threads_sum(const struct pl_threads *ts, enum pl_stat what)
 {
     uint64_t sum = 0;

@@ -24,6 +24,15 @@ enum { PL_RECENT_COUNT = 32, PL_CACHE_LINE = 64 };
 
 struct pl_variant;
 
+enum { PL_RECENT_WORDS = sizeof(pl_launch_record) / sizeof(uint64_t) };
+_Static_assert(sizeof(pl_launch_record) % sizeof(uint64_t) == 0, "a record is whole words");
+
+/* A launch as its thread leaves it and any thread may read it meanwhile: whole when `serial` is even and stands still. */
+struct pl_recent {
+    _Atomic uint32_t serial;
+    _Atomic uint64_t words[PL_RECENT_WORDS];
+};
+
 struct pl_thread {
     char pad_front[PL_CACHE_LINE]; /* no line of it is shared with a neighbour */
     void *start;                   /* what the allocator gave: hooks align less than a memo wants */
@@ -32,7 +41,7 @@ struct pl_thread {
     _Atomic(const struct pl_variant *) in_use; /* the evictor leaves it alone; NULL between calls */
     _Atomic uint64_t counts[PL_STAT_COUNT];    /* written by the owner only */
     _Atomic uint32_t n_recent; /* launches so far; the last PL_RECENT_COUNT are kept */
-    pl_launch_record recent[PL_RECENT_COUNT];
+    struct pl_recent recent[PL_RECENT_COUNT];
     struct pl_tmap_cache maps;
     struct pl_memo memos[PL_MEMO_LINES];
     char pad_back[PL_CACHE_LINE];
@@ -56,6 +65,12 @@ static inline void pl_thread_count(struct pl_thread *t, enum pl_stat what, uint6
     atomic_store_explicit(&t->counts[what], old + n, memory_order_relaxed);
 }
 
+/* The owner's next launch. */
+void pl_thread_remember(struct pl_thread *t, const pl_launch_record *r);
+
+/* Launch number i of the thread; false when it has been overwritten, or is being overwritten. Any thread. */
+bool pl_thread_recall(const struct pl_thread *t, uint32_t i, pl_launch_record *r);
+
 /* Sum over all threads, ended ones too. */
 uint64_t pl_threads_sum(const struct pl_threads *ts, enum pl_stat what);
 
@@ -71,5 +86,14 @@ struct pl_inside {
     bool is_callback;
 };
 struct pl_inside *pl_inside_get(void);
+
+/* From now on this thread builds `kernel` (NULL: nothing); gives what it built before, to be put back. */
+static inline const char *pl_inside_build(const char *kernel)
+{
+    struct pl_inside *in = pl_inside_get();
+    const char *outer = in->building;
+    in->building = kernel;
+    return outer;
+}
 
 #endif

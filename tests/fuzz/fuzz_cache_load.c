@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-enum { MAX_FILE_BYTES = 1 << 16, SUM_BYTES = 16 };
+enum { MAX_FILE_BYTES = 1 << 16, HEAD_BYTES = 32, SUM_BYTES = 16 };
 
 static struct pl_store store;
 static char folder[64];
@@ -54,7 +54,9 @@ static void start(const struct pl_content *c)
         abort();
     atexit(remove_folder);
     pl_store_open(&store, folder, false);
-    if (!pl_store_put(&store, c, (struct pl_blob){"P", 1}, why))
+    const struct pl_stored what = {.code = {"P", 1}, .notes = {"N", 1}};
+    const struct pl_arena arena = {0};
+    if (!pl_store_put(&store, c, &what, &arena, why))
         abort();
     path_of(c, path);
     FILE *f = fopen(path, "rb");
@@ -86,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     static uint8_t file[MAX_FILE_BYTES];
     struct pl_arena arena = {0};
-    struct pl_blob payload = {NULL, 0};
+    struct pl_stored got = {.code = {NULL, 0}};
     char why[PL_STORE_WHY_BYTES] = "", path[160];
     struct pl_content c = make_content(&arena);
     if (folder[0] == '\0')
@@ -97,12 +99,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     if (f == NULL || fwrite(file, 1, n_file_bytes, f) != n_file_bytes)
         abort();
     fclose(f);
-    bool has_key = n_file_bytes > 24 + c.head_bytes + c.text_bytes &&
-                   memcmp(file + 24, c.head, c.head_bytes) == 0 &&
-                   memcmp(file + 24 + c.head_bytes, c.text, c.text_bytes) == 0;
-    switch (pl_store_get(&store, &c, &arena, &payload, why)) {
+    bool has_key = n_file_bytes > HEAD_BYTES + c.head_bytes + c.text_bytes &&
+                   memcmp(file + HEAD_BYTES, c.head, c.head_bytes) == 0 &&
+                   memcmp(file + HEAD_BYTES + c.head_bytes, c.text, c.text_bytes) == 0;
+    switch (pl_store_get(&store, &c, &arena, &got, why)) {
     case PL_STORE_HIT:
-        if (!has_key || ((const char *)payload.data)[payload.n_bytes] != '\0')
+        if (!has_key || ((const char *)got.code.data)[got.code.n_bytes] != '\0')
             abort();
         break;
     case PL_STORE_CORRUPT:
