@@ -125,6 +125,168 @@ START_TEST(copies_of_every_rank_are_exact)
 }
 END_TEST
 
+/* ---- copies that only the engine makes ---- */
+
+struct engine_params {
+    int64_t tile;
+    int32_t how, op, oob, is_clipped, is_split;
+};
+
+/* y = op(y, x), tile by tile through shared memory. */
+static void reduce_out_body(pl_builder *b, const void *params)
+{
+    const struct engine_params *p = params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    const pl_shape s = PL_SHAPE(p->tile);
+    const pl_offs at = PL_OFF(b, pl_program_id(b, 0));
+    pl_ref tile = pl_smem(b, pl_dtype_of(b, x), s, PL_SWIZZLE_NONE), to = pl_tile(b, y, at, s);
+    const pl_copy_opt o = {.how = (pl_how)p->how, .reduce = (pl_op2)p->op, .oob = (pl_oob)p->oob};
+    pl_store(b, tile, pl_load(b, pl_tile(b, x, at, s)));
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem_ex(b, tile, p->is_clipped ? pl_clip(b, to, 0, 100) : to, &o);
+    pl_wait_smem_to_gmem(b, 0);
+}
+TENSORS(reduce_out, 1, 1);
+
+/* A tile to both CTAs of a cluster, by the first or half by each; CTA n writes it to row n of y. */
+static void multicast_body(pl_builder *b, const void *params)
+{
+    const struct engine_params *p = params;
+    pl_block_cluster(b, 2, 1, 1);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    const int64_t n = p->is_split ? p->tile / 2 : p->tile;
+    pl_ref tile = pl_smem(b, pl_dtype_of(b, x), PL_SHAPE(p->tile / n, n), PL_SWIZZLE_NONE);
+    pl_val rank = pl_cluster_rank(b), first = pl_mul(b, pl_div(b, pl_program_id(b, 0), 2), p->tile);
+    pl_bar bar = pl_barrier(b, p->is_split ? 2 : 1);
+    const pl_copy_opt o = {.how = (pl_how)p->how, .multicast_mask = 3};
+    if (p->is_split) {
+        pl_ref half = pl_window(b, x, PL_OFF(b, pl_add(b, first, pl_mul(b, rank, n))), PL_SHAPE(n));
+        pl_copy_gmem_to_smem_ex(b, half, pl_at(b, tile, rank), bar, &o);
+    } else {
+        PL_IF(b, pl_eq(b, rank, 0))
+        {
+            pl_ref all = pl_window(b, x, PL_OFF(b, first), PL_SHAPE(n));
+            pl_copy_gmem_to_smem_ex(b, p->is_clipped ? pl_clip(b, all, 0, 100) : all,
+                                    pl_at(b, tile, 0), bar, &o);
+        }
+    }
+    pl_barrier_wait(b, bar);
+    for (int64_t i = 0; i < p->tile / n; i++)
+        pl_store(b,
+                 pl_window(b, pl_at(b, y, rank), PL_OFF(b, pl_add(b, first, i * n)), PL_SHAPE(n)),
+                 pl_load(b, pl_at(b, tile, (int)i)));
+}
+TENSORS(multicast, 1, 1);
+
+static double reduced(int op, double x, double y)
+{
+    return op == PL_ADD ? x + y : (op == PL_MIN) == (x < y) ? x : y;
+}
+
+static struct ask engine_ask(const pl_kernel *k, const struct engine_params *p, int arch,
+                             const pl_tensor *x, const pl_tensor *y)
+{
+    return (struct ask){.kernel = k,
+                        .params = p,
+                        .arch = arch,
+                        .args = {pl_arg_tensor(*x), pl_arg_tensor(*y)},
+                        .grid = {(uint32_t)cdiv(x->shape[0], p->tile), 1, 1},
+                        .facts = all_facts};
+}
+
+START_TEST(reducing_copies_combine_also_in_the_last_tile)
+{
+    static const pl_dtype types[] = {PL_I32, PL_BF16, PL_F16, PL_U32, PL_F32};
+    static const int ops[] = {PL_ADD, PL_MIN, PL_MAX};
+    static const int64_t sizes[] = {1024, 1000, 3, 257};
+    const pl_dtype t = types[_i];
+    for (int k = 0; k < (t == PL_F32 ? 1 : 3) * 4; k++) {
+        struct engine_params p = {.tile = 256, .op = ops[k / 4]};
+        if (sizes[k % 4] % p.tile == 0) { /* the promise is kept: rows that no box takes */
+            p.tile = 512;
+            p.how = PL_HOW_BULK;
+            p.oob = PL_OOB_PROMISE;
+        }
+        const int arch = chips[1 + k % 3];
+        driver_use(arch, k % 2 == 0 ? "late" : "eager");
+        pl_tensor x = tensor_new(t, PL_SHAPE(sizes[k % 4]), 0, 0),
+                  y = tensor_new(t, PL_SHAPE(sizes[k % 4]), 0, 0);
+        void *add = fill_random(&x), *before = fill_random(&y);
+        const struct ask a = engine_ask(&reduce_out, &p, arch, &x, &y);
+        run_ok(&a);
+        void *got = fetch(&y);
+        for (int64_t i = 0; i < x.shape[0]; i++) {
+            const double want = reduced(p.op, get_elem(before, t, i), get_elem(add, t, i));
+            ck_assert_msg(get_elem(got, t, i) == want,
+                          "%s op %d of %lld: element %lld is %g, not %g", pl_dtype_name(t), p.op,
+                          (long long)x.shape[0], (long long)i, get_elem(got, t, i), want);
+        }
+        free(add);
+        free(before);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+START_TEST(multicast_copies_reach_every_cta)
+{
+    static const pl_dtype types[] = {PL_F32, PL_BF16};
+    static const int64_t sizes[] = {512, 300, 1000, 5};
+    for (int k = 0; k < 16; k++) {
+        const pl_dtype t = types[k % 2];
+        const struct engine_params p = {.tile = k & 2 ? 256 : 128, .is_split = _i};
+        const int64_t n = sizes[k / 4];
+        driver_use(chips[1 + k % 2], k % 3 == 0 ? "late" : k % 3 == 1 ? "eager" : "random:5");
+        pl_tensor x = tensor_new(t, PL_SHAPE(n), 0, 0),
+                  y = tensor_new(t, PL_SHAPE(2, n), (8 - n % 8) % 8, 0);
+        const size_t row_bytes = (size_t)(y.strides[0] * pl_dtype_bits(t) / 8);
+        void *want = fill_random(&x);
+        struct ask a = engine_ask(&multicast, &p, chips[1 + k % 2], &x, &y);
+        a.grid[0] *= 2;
+        run_ok(&a);
+        char *got = fetch(&y);
+        for (int row = 0; row < 2; row++)
+            ck_assert_msg(memcmp(got + (size_t)row * row_bytes, want, tensor_span(&x)) == 0,
+                          "%s of %lld, tile %lld: row %d differs", pl_dtype_name(t), (long long)n,
+                          (long long)p.tile, row);
+        free(want);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
+/* What would need the elements way at run time. */
+START_TEST(engine_copies_that_may_need_elements_are_refused)
+{
+    static const struct {
+        const pl_kernel *kernel;
+        struct engine_params p;
+    } cases[] = {
+        {&reduce_out, {.tile = 512, .op = PL_ADD}},
+        {&reduce_out, {.tile = 256, .op = PL_MAX, .how = PL_HOW_BULK}},
+        {&reduce_out, {.tile = 256, .op = PL_ADD, .is_clipped = 1}},
+        {&multicast, {.tile = 512}},
+        {&multicast, {.tile = 256, .how = PL_HOW_BULK}},
+        {&multicast, {.tile = 256, .is_clipped = 1}},
+    };
+    const pl_tensor x = pl_tensor_make(4096, PL_I32, PL_SHAPE(1024)),
+                    y = pl_tensor_make(1 << 20, PL_I32, PL_SHAPE(2, 1024));
+    for (size_t i = 0; i < PL_COUNT(cases); i++) {
+        const struct ask a = engine_ask(cases[i].kernel, &cases[i].p, 90, &x,
+                                        cases[i].kernel == &multicast ? &y : &x);
+        struct build *b = build_new(&a, 0);
+        ck_assert_msg(b->status == PL_E_UNSUPPORTED, "case %d: %d", (int)i, (int)b->status);
+        ck_assert_uint_eq(b->diags.list.n, 1);
+        ck_assert_int_eq(b->diags.list.data[0].info->code, 3190);
+        build_free(b);
+    }
+}
+END_TEST
+
 /* ---- pipes and pipelines: sums over steps ---- */
 
 struct pipe_params {
@@ -750,6 +912,12 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, reductions_reach_their_scope, 0, 4);
     tcase_add_test(t, control_flow_and_variables_are_right);
     tcase_add_loop_test(t, transposed_views_of_swizzled_arrays_are_right, 0, 3);
+    suite_add_tcase(s, t);
+    t = tcase_create("engine");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, reducing_copies_combine_also_in_the_last_tile, 0, 5);
+    tcase_add_loop_test(t, multicast_copies_reach_every_cta, 0, 2);
+    tcase_add_test(t, engine_copies_that_may_need_elements_are_refused);
     suite_add_tcase(s, t);
     return s;
 }

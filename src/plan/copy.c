@@ -6,6 +6,8 @@
  *             the elements way is taken
  *   elements  plain loads and stores by all threads of the unit, then the proxy fence and one arrival
  *
+ * A copy that reduces or goes to several CTAs has no elements way, so none that may need it at run time: it is refused.
+ *
  * Whatever the way, a copy in is exactly one arrival on its barrier, also when its predicate is false (then of 0 bytes); a copy
  * out is one group for pl_wait_smem_to_gmem where the chip has such groups.
  */
@@ -103,10 +105,31 @@ static uint32_t box_rows(int64_t n)
     return rows;
 }
 
+/* Only the copy engine combines with what is there, or reaches other CTAs. */
+static bool needs_engine(const struct copy *c)
+{
+    return c->op->sub != PL_OP2_NONE || c->op->mask != 0;
+}
+
+static bool may_hang_over(const struct copy *c)
+{
+    return c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(c->l, c->global);
+}
+
+static bool has_clip(const struct copy *c)
+{
+    for (int j = 0; j < c->ga->shape.rank; j++)
+        if (c->g->has_clip[j])
+            return true;
+    return false;
+}
+
 static bool can_tensor(const struct copy *c)
 {
     const struct pl_smem_place *p = c->place;
     const int rank = c->g->shape.rank;
+    if (needs_engine(c) && has_clip(c))
+        return false;
     if (!is_regular(c) || c->ga->shape.rank > PL_PLAN_MAP_RANK || c->op->oob == PL_OOB_FILL)
         return false;
     const uint32_t box_cols = p->panel_elems;
@@ -137,7 +160,8 @@ static int64_t n_view_rows(const struct copy *c)
 static bool can_bulk(const struct copy *c)
 {
     const struct pl_smem_place *p = c->place;
-    if (!is_regular(c) || c->op->oob == PL_OOB_FILL)
+    if (!is_regular(c) || c->op->oob == PL_OOB_FILL || c->op->mask != 0 ||
+        (needs_engine(c) && may_hang_over(c)))
         return false;
     const int64_t row_bytes = c->g->shape.d[c->g->shape.rank - 1] * c->es;
     const bool is_plain =
@@ -591,7 +615,7 @@ static void lower_copy(struct copy *c)
     note_way(c, way);
     if (c->op->how != PL_HOW_AUTO && c->op->how != PL_HOW_ELEMENTS && way == WAY_ELEMENTS)
         pl_refuse_copy(l, c->op);
-    if (way == WAY_ELEMENTS && (c->op->sub != PL_OP2_NONE || c->op->mask != 0))
+    else if (way == WAY_ELEMENTS && needs_engine(c))
         pl_refuse_copy(l, c->op);
     if (way == WAY_ELEMENTS) {
         by_elements(c, false);
@@ -599,7 +623,7 @@ static void lower_copy(struct copy *c)
         pl_reg fit = {0};
         if (way == WAY_TENSOR)
             fit = clips_are_idle(c);
-        else if (c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global))
+        else if (may_hang_over(c))
             fit = pl_bounds_fit(l, c->global);
         if (fit.id == 0) {
             issue(c, way);
