@@ -247,6 +247,14 @@ static uint32_t cluster_ring(uint32_t i)
 }
 static uint32_t bulk_copy(uint32_t i) { return i / 128 * 1000 + 127 - i % 128 + 7; }
 
+static uint32_t cluster_exchange(uint32_t i)
+{
+    uint32_t peer = (i / 64) ^ 1, lane = i % 64;
+    return (peer * 1000 + lane) * 3 + 10000 * lane;
+}
+
+static uint32_t copy_pipeline(uint32_t i) { return 16 * (63 - i) + 100 * 120; }
+
 /* ---- the table ------------------------------------------------------------------------------------------------------- */
 
 static const struct row {
@@ -308,17 +316,20 @@ static const struct row {
     {"clocks", 80, {1, 1}, {32, 1}, 0, 32, 40, 40, clocks, true},
     {"cluster_ring", 90, {8, 1}, {64, 1}, 0, 512, 512, 512, cluster_ring, true},
     {"bulk_copy", 90, {2, 1}, {128, 1}, 0, 256, 256, 256, bulk_copy, true},
+    {"cluster_exchange", 90, {4, 1}, {64, 1}, 0, 256, 256, 256, cluster_exchange, true},
+    {"copy_pipeline", 80, {1, 1}, {64, 1}, 0, 0, 64 + 16 * 64, 64, copy_pipeline, true},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* ---- fresh PTX of all kernels ----------------------------------------------------------------------------- */
 
-static bool compile_all(int sm, char *path, size_t n_bytes)
+/* `what`: a chip, for all that it takes, or one kernel. */
+static bool compile(const char *what, char *path, size_t n_bytes)
 {
     char command[1200];
-    snprintf(path, n_bytes, "%s/emu_cuda_%d_%ld.ptx", getenv("PL_BUILDDIR"), sm, (long)getpid());
-    snprintf(command, sizeof command, "sh '%s/tests/cuda/compile.sh' %d '%s' >/dev/null 2>&1",
-             getenv("PL_SRCDIR"), sm, path);
+    snprintf(path, n_bytes, "%s/emu_cuda_%s_%ld.ptx", getenv("PL_BUILDDIR"), what, (long)getpid());
+    snprintf(command, sizeof command, "sh '%s/tests/cuda/compile.sh' %s '%s' >/dev/null 2>&1",
+             getenv("PL_SRCDIR"), what, path);
     if (system(command) == 0)
         return true;
     path[0] = '\0';
@@ -389,11 +400,11 @@ START_TEST(fresh_ptx)
 {
     static const int chips[] = {80, 90};
     char path[300], arch[10];
-    if (!compile_all(chips[_i], path, sizeof path)) {
+    snprintf(arch, sizeof arch, "%d", chips[_i]);
+    if (!compile(arch, path, sizeof path)) {
         fprintf(stderr, "no nvcc: only the PTX of the folder is run\n");
         return;
     }
-    snprintf(arch, sizeof arch, "%d", chips[_i]);
     ck_assert_int_eq(cu.configure("arch", arch), 0);
     CUmodule m = load_module(path);
     unlink(path);
@@ -484,6 +495,93 @@ START_TEST(tensor_map_as_a_parameter)
 }
 END_TEST
 
+/* ---- products of matrices by tensor cores ------------------------------------------------------------------------------- */
+
+/* d[m][n] = a[m][64] * b[n][64] transposed; each CTA loads boxes of these rows. */
+static const struct product {
+    const char *name, *arch;
+    unsigned m, n, box_rows_a, box_rows_b, n_ctas;
+} products[] = {
+    {"wgmma_tile", "sm_90a", 64, 32, 64, 32, 1},
+    {"tcgen05_pair", "sm_100a", 256, 64, 128, 32, 2},
+};
+enum { N_PRODUCTS = sizeof products / sizeof products[0], K = 64, MAX_ELEMS = 256 * 64 };
+
+static int a_at(unsigned row, unsigned k) { return (int)((row * 3 + k * k) % 11) - 5; }
+static int b_at(unsigned col, unsigned k) { return (int)((col * col + k * 5) % 13) - 6; }
+
+/* n_rows x 64 of bf16 on the device, and its map with a swizzle of 128 bytes. */
+static CUdeviceptr upload(unsigned n_rows, int (*at)(unsigned, unsigned), unsigned box_rows,
+                          CUtensorMap *map)
+{
+    static uint16_t data[MAX_ELEMS];
+    CUdeviceptr p;
+    const cuuint64_t dims[] = {K, n_rows}, strides[] = {K * 2};
+    const cuuint32_t box[] = {K, box_rows}, steps[] = {1, 1};
+    for (unsigned i = 0; i < n_rows * K; i++) {
+        union {
+            float f;
+            uint32_t bits;
+        } v = {(float)at(i / K, i % K)};
+        data[i] = (uint16_t)(v.bits >> 16); /* small integers are exact */
+    }
+    ok(cu.cuMemAlloc_v2(&p, n_rows * K * 2));
+    ok(cu.cuMemcpyHtoD_v2(p, data, n_rows * K * 2));
+    ok(cu.cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)(uintptr_t)p,
+                                 dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    return p;
+}
+
+static void multiply(const struct product *p, CUfunction f, const char *policy)
+{
+    static float d[MAX_ELEMS];
+    char text[1500];
+    CUtensorMap map_a, map_b;
+    CUdeviceptr da = upload(p->m, a_at, p->box_rows_a, &map_a), dd;
+    CUdeviceptr db = upload(p->n, b_at, p->box_rows_b, &map_b);
+    ok(cu.cuMemAlloc_v2(&dd, p->m * p->n * 4));
+    ok(cu.cuMemsetD32_v2(dd, UINT32_MAX, p->m * p->n));
+    void *params[] = {&map_a, &map_b, &dd};
+    ck_assert_int_eq(cu.configure("async", policy), 0);
+    ok(cu.cuLaunchKernel(f, p->n_ctas, 1, 1, 128, 1, 1, 0, NULL, params, NULL));
+    CUresult r = cu.cuCtxSynchronize();
+    cu.last_fault(text, sizeof text);
+    ck_assert_msg(r == CUDA_SUCCESS, "%s, %s: %d, %s", p->name, policy, r, text);
+    ok(cu.cuMemcpyDtoH_v2(d, dd, p->m * p->n * 4));
+    for (unsigned i = 0; i < p->m * p->n; i++) {
+        int sum = 0;
+        for (unsigned k = 0; k < K; k++)
+            sum += a_at(i / p->n, k) * b_at(i % p->n, k);
+        ck_assert_msg(d[i] == (float)sum, "%s, %s: element %u is %g, not %d", p->name, policy, i,
+                      (double)d[i], sum);
+    }
+    ok(cu.cuMemFree_v2(da));
+    ok(cu.cuMemFree_v2(db));
+    ok(cu.cuMemFree_v2(dd));
+}
+
+/* The PTX of the folder, then fresh PTX. */
+START_TEST(products_are_exact)
+{
+    static const char *const policies[] = {"eager", "late", "random:1", "random:2"};
+    const struct product *p = &products[_i];
+    char path[400];
+    ck_assert_int_eq(cu.configure("arch", p->arch), 0);
+    CUfunction f = load(shipped_path(p->name, path, sizeof path), p->name);
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++)
+        multiply(p, f, policies[i]);
+    if (!compile(p->name, path, sizeof path)) {
+        fprintf(stderr, "no nvcc: only the PTX of the folder is run\n");
+        return;
+    }
+    f = load(path, p->name);
+    unlink(path);
+    multiply(p, f, "late");
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("emu_cuda");
@@ -499,6 +597,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, fresh_ptx, 0, 2);
+    tcase_add_loop_test(t, products_are_exact, 0, N_PRODUCTS);
     suite_add_tcase(s, t);
     return s;
 }
