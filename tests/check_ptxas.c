@@ -1,11 +1,11 @@
 /*
- * Every variant of the library's kernels, through the assembler with warnings as errors: chips x configurations x facts x element
- * types; and bodies of the operations that no kernel of the library uses. Exit 77 where there is no toolkit. PL_LONG=1 takes all element types, else a sample.
+ * Every kernel of the library in every configuration, element type and chip, through the assembler with warnings as errors: no spills, and
+ * the .version of the header is the lowest that is accepted; and bodies of the operations that no kernel of the library uses.
+ * Facts turn; PL_LONG=1 takes all. Exit 77 where there is no toolkit.
  */
 #include "base/debug.h"
 #include "tests/plan_run.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern const pl_kernel pl_kernel_copy, pl_kernel_scale, pl_kernel_add, pl_kernel_cast,
@@ -15,27 +15,72 @@ static const pl_kernel *const kernels[] = {
     &pl_kernel_transpose, &pl_kernel_reduce, &pl_kernel_softmax, &pl_kernel_rmsnorm};
 static const int chips[] = {80, 90, 100, 120};
 
-static int assemble(const char *ptxas, const struct build *b, const char *what)
+/* What ptxas says of text, and its exit status. */
+static int run_ptxas(const char *ptxas, const char *text, const char *target, char log[4096])
 {
-    char path[256], arch[64], log[4096] = "";
+    char path[256];
     snprintf(path, sizeof path, "ptxas_%ld.ptx", (long)getpid());
-    snprintf(arch, sizeof arch, "-arch=%s", b->out.target);
     FILE *f = fopen(path, "wb");
     if (f == NULL)
         return 1;
-    fputs(b->out.text, f);
+    fputs(text, f);
     fclose(f);
     char command[2048];
-    snprintf(command, sizeof command, "%s %s --warning-as-error -o /dev/null %s 2>&1", ptxas, arch,
-             path);
+    snprintf(command, sizeof command, "%s -arch=%s -v --warning-as-error -o /dev/null %s 2>&1",
+             ptxas, target, path);
     FILE *p = popen(command, "r");
-    size_t n = p == NULL ? 0 : fread(log, 1, sizeof log - 1, p);
+    size_t n = p == NULL ? 0 : fread(log, 1, 4095, p);
     log[n] = '\0';
     const int rc = p == NULL ? 1 : pclose(p);
     unlink(path);
-    if (rc != 0)
+    return rc;
+}
+
+/* The answer of -v has "0 bytes spill stores, 0 bytes spill loads" for each function. */
+static bool spills(const char *log)
+{
+    const char *at = log;
+    bool has_answer = false;
+    while ((at = strstr(at, " bytes spill ")) != NULL) {
+        has_answer = true;
+        if (at[-1] != '0' || at[-2] != ' ')
+            return true;
+        at++;
+    }
+    return !has_answer;
+}
+
+static int assemble(const char *ptxas, const struct build *b, const char *what)
+{
+    char log[4096];
+    const int rc = run_ptxas(ptxas, b->out.text, b->out.target, log);
+    const bool is_ok = rc == 0 && !spills(log);
+    if (!is_ok)
         printf("FAIL %s: %s\n", what, log);
-    return rc != 0;
+    return !is_ok;
+}
+
+/* The header's .version is the lowest that serves: the one before is refused. (PTX ISA, "Release Notes") */
+static int refuse_version_before(const char *ptxas, const struct build *b, const char *what)
+{
+    static const char *const versions[] = {"6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5",
+                                           "7.6", "7.7", "7.8", "8.0", "8.1", "8.2", "8.3",
+                                           "8.4", "8.5", "8.6", "8.7", "8.8", "9.0"};
+    const size_t at = sizeof ".version " - 1;
+    char log[4096] = "", *text = strdup(b->out.text);
+    size_t i = 1;
+    while (i < PL_COUNT(versions) && strncmp(text + at, versions[i], 3) != 0)
+        i++;
+    int rc = 0;
+    if (i < PL_COUNT(versions)) {
+        memcpy(text + at, versions[i - 1], 3);
+        rc = run_ptxas(ptxas, text, b->out.target, log);
+    }
+    const bool is_refused = rc != 0 && strstr(log, "version") != NULL;
+    if (!is_refused)
+        printf("FAIL %s: not refused for its version: %.60s\n%s\n", what, text, log);
+    free(text);
+    return !is_refused;
 }
 
 static bool make(struct ask *a, unsigned char *params, const pl_kernel *k, int arch, pl_dtype t,
@@ -136,9 +181,61 @@ static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
     return failed;
 }
 
+struct variant {
+    const pl_kernel *kernel;
+    int chip, config;
+    pl_dtype t;
+    pl_fact_set facts;
+};
+
+struct totals {
+    int n, n_failed;
+};
+
+/* False: the configuration does not serve it. */
+static bool test_variant(const char *ptxas, const struct variant *v, bool tries_version_before,
+                         struct totals *totals)
+{
+    unsigned char params[PL_MAX_PARAMS_BYTES];
+    char what[128];
+    struct ask a;
+    if (!make(&a, params, v->kernel, v->chip, v->t, v->facts, v->config))
+        return false;
+    snprintf(what, sizeof what, "%s sm_%d %s configuration %d facts %u", v->kernel->name, v->chip,
+             pl_dtype_name(v->t), v->config, v->facts);
+    struct build *b = build_new(&a, 0);
+    if (b->status != PL_OK)
+        printf("FAIL %s: status %d: %s\n", what, (int)b->status,
+               b->diags.list.n != 0 ? b->diags.list.data[0].text : "");
+    int failed = b->status != PL_OK || assemble(ptxas, b, what);
+    if (!failed && tries_version_before)
+        failed = refuse_version_before(ptxas, b, what);
+    totals->n++;
+    totals->n_failed += failed;
+    build_free(b);
+    return true;
+}
+
+static const pl_dtype types[] = {PL_F32, PL_BF16, PL_F16, PL_F64, PL_I8, PL_U16};
+enum { N_MAIN_TYPES = 3, N_FACT_SETS = 8 };
+
+/* A kernel's configuration on a chip: each of the main types with one of the fact sets that it serves, in turn; PL_LONG: all. */
+static void test_configuration(const char *ptxas, struct variant v, int turn, struct totals *totals)
+{
+    const bool is_long = getenv("PL_LONG") != NULL;
+    const int n_types = is_long ? (int)PL_COUNT(types) : N_MAIN_TYPES + 1;
+    for (int t = 0; t < n_types; t++) {
+        v.t = types[t < N_MAIN_TYPES || is_long ? t : t + turn % N_MAIN_TYPES];
+        for (int f = 0; f < N_FACT_SETS; f++) {
+            v.facts = (pl_fact_set)((f + turn + 3 * t) % N_FACT_SETS);
+            if (test_variant(ptxas, &v, t == 0, totals) && !is_long)
+                break;
+        }
+    }
+}
+
 int main(void)
 {
-    static const pl_dtype types[] = {PL_F32, PL_BF16, PL_F16, PL_F64, PL_I8, PL_U16};
     const char *home = getenv("PL_CUDA_HOME");
     char ptxas[1024];
     snprintf(ptxas, sizeof ptxas, "%s/bin/ptxas", home == NULL ? "" : home);
@@ -146,36 +243,21 @@ int main(void)
         puts("SKIP: no assembler (PL_CUDA_HOME)");
         return 77;
     }
-    const bool is_long = getenv("PL_LONG") != NULL;
-    int n_failed = 0, n = 0, turn = 0;
+    struct totals totals = {0, 0};
+    int turn = 0;
     for (size_t k = 0; k < PL_COUNT(kernels); k++)
         for (size_t c = 0; c < PL_COUNT(chips); c++)
             for (int config = 0; config < kernels[k]->n_configs; config++)
-                for (pl_fact_set facts = 0; facts < 8; facts++)
-                    for (size_t t = 0; t < PL_COUNT(types); t++) {
-                        unsigned char params[PL_MAX_PARAMS_BYTES];
-                        char what[128];
-                        struct ask a;
-                        if ((!is_long && turn++ % 13 != 0) ||
-                            !make(&a, params, kernels[k], chips[c], types[t], facts, config))
-                            continue;
-                        snprintf(what, sizeof what, "%s sm_%d %s configuration %d facts %u",
-                                 kernels[k]->name, chips[c], pl_dtype_name(types[t]), config,
-                                 facts);
-                        struct build *b = build_new(&a, 0);
-                        if (b->status != PL_OK)
-                            printf("FAIL %s: status %d: %s\n", what, (int)b->status,
-                                   b->diags.list.n != 0 ? b->diags.list.data[0].text : "");
-                        n_failed += b->status != PL_OK || assemble(ptxas, b, what);
-                        n++;
-                        build_free(b);
-                    }
+                test_configuration(
+                    ptxas,
+                    (struct variant){.kernel = kernels[k], .chip = chips[c], .config = config},
+                    turn++, &totals);
     for (size_t i = 0; i < PL_COUNT(op_cases); i++)
         for (size_t c = 0; c < PL_COUNT(chips); c++)
             if (chips[c] >= op_cases[i].first_chip) {
-                n_failed += assemble_op(ptxas, &op_cases[i], chips[c]);
-                n++;
+                totals.n_failed += assemble_op(ptxas, &op_cases[i], chips[c]);
+                totals.n++;
             }
-    printf("%d variants, %d failed\n", n, n_failed);
-    return n_failed != 0;
+    printf("%d variants, %d failed\n", totals.n, totals.n_failed);
+    return totals.n_failed != 0;
 }
