@@ -9,7 +9,7 @@
  *   46          check_async_run: broken_program_raises_the_diagnostic_of_its_name (e8260_no_init)
  *   48, 49, 50  check_pipes: sums_are_exact (stages 1..5, 0..11 steps)
  *   64, 65      check_num: saturating_conversions_treat_specials_as_the_manual_says, every_code_of_a_narrow_format_… (the arithmetic)
- *   66          tests/ptx: forms with .ftz
+ *   66          check_ops, check_ops_exact (forms with .ftz)
  *   71          check_runtime_launch: nothing_to_do_is_success
  *
  * Cases 39 and 47 are of matrix products; 37 is not served: no driver of that kind is told apart (maps are as the driver encodes them).
