@@ -2,7 +2,7 @@
  * The three levels of staging, through pl_launch on the emulated driver: PL_PIPELINE in one role, a pipe between two roles, a ring of
  * copies out. Stages 1..5, steps 0..11, outer tiles 1..3, both lags, each asynchrony: no deadlock, and the exact sum.
  */
-#include <plaunch.h>
+#include "tests/pipes.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -10,152 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 16, COLS = 64, MAX_STEPS = 11, MAX_OUTER = 3, WIDTH = COLS * MAX_STEPS };
-#define TILE PL_SHAPE(ROWS, COLS)
-
-struct params {
-    int32_t stages, lag;
-};
-
-/* x (outer, rows, width), y (outer, rows, cols), steps */
-static const pl_param_decl decls[] = {
-    {.name = "x",
-     .role = PL_ROLE_IN,
-     .min_rank = 3,
-     .max_rank = 3,
-     .dtypes = PL_DT(F32),
-     .required = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE | PL_FACT_I32},
-    {.name = "y",
-     .role = PL_ROLE_OUT,
-     .min_rank = 3,
-     .max_rank = 3,
-     .dtypes = PL_DT(F32),
-     .required = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE | PL_FACT_I32},
-    {.name = "steps", .role = PL_ROLE_SCALAR, .dtypes = PL_DT(I32)},
-};
-
-static void one_block(const pl_request *request, const void *params, pl_launch_dims *out)
-{
-    (void)request, (void)params;
-    *out = (pl_launch_dims){{1, 1, 1}};
-}
-
-/* sum += (k + 1) * tile */
-static void accumulate(pl_builder *b, pl_ref sum, pl_ref slot, pl_val k)
-{
-    pl_val weight = pl_cast(b, pl_add(b, k, 1), PL_F32);
-    pl_store(b, sum, pl_fma(b, pl_load(b, slot), weight, pl_load(b, sum)));
-}
-
-/* ---- level 2: PL_PIPELINE ---- */
-
-struct staging {
-    pl_ref x, buf;
-};
-
-static void load_tile(pl_builder *b, pl_val step, pl_val slot, pl_bar full, void *user)
-{
-    const struct staging *s = user;
-    pl_copy_gmem_to_smem(b, pl_tile(b, s->x, PL_OFF(b, 0, step), TILE), pl_at(b, s->buf, slot),
-                         full);
-}
-
-static void pipeline_body(pl_builder *b, const void *params)
-{
-    const struct params *p = params;
-    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
-    PL_FOR(b, t, 0, pl_dim(b, pl_param(b, 0), 0))
-    {
-        struct staging s = {pl_at(b, pl_param(b, 0), t), buf};
-        const pl_pipeline_desc d = {
-            .stages = p->stages, .lag = p->lag, .copies = load_tile, .user = &s};
-        pl_ref sum = pl_regs(b, PL_F32, TILE, pl_layout_auto(), 0.0f);
-        PL_PIPELINE(b, k, slot, pl_scalar(b, 2), &d) { accumulate(b, sum, pl_at(b, buf, slot), k); }
-        pl_commit_smem(b); /* all have read the last slot before the next tile's copies */
-        pl_store(b, pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, 0, 0), TILE),
-                 pl_load(b, sum));
-    }
-}
-
-/* ---- level 1: a pipe between a loading warp and a computing warpgroup ---- */
-
-static void roles_body(pl_builder *b, const void *params)
-{
-    const struct params *p = params;
-    pl_block_warpgroups(b, 2);
-    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
-    const pl_pipe_desc d = {
-        .stages = p->stages, .producer = PL_BY_COPIES, .consumer = PL_BY_THREADS, .lag = p->lag};
-    pl_pipe pipe = pl_pipe_make(b, &d);
-    pl_val n = pl_dim(b, pl_param(b, 0), 0), steps = pl_scalar(b, 2);
-    PL_WARP(b, 0, 0)
-    {
-        PL_FOR(b, t, 0, n)
-        {
-            pl_ref x = pl_at(b, pl_param(b, 0), t);
-            PL_FOR(b, k, 0, steps)
-            {
-                PL_PRODUCE(b, pipe, slot)
-                {
-                    pl_copy_gmem_to_smem(b, pl_tile(b, x, PL_OFF(b, 0, k), TILE),
-                                         pl_at(b, buf, slot), pl_full_now(b));
-                }
-            }
-        }
-    }
-    PL_WARPGROUP(b, 1)
-    {
-        PL_FOR(b, t, 0, n)
-        {
-            pl_ref sum = pl_regs(b, PL_F32, TILE, pl_layout_auto(), 0.0f);
-            PL_FOR(b, k, 0, steps)
-            {
-                PL_CONSUME(b, pipe, slot) { accumulate(b, sum, pl_at(b, buf, slot), k); }
-            }
-            pl_store(b, pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, 0, 0), TILE),
-                     pl_load(b, sum));
-        }
-    }
-}
-
-/* ---- a ring of copies out: threads fill a slot, its copy empties it ---- */
-
-static void ring_body(pl_builder *b, const void *params)
-{
-    const struct params *p = params;
-    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
-    const pl_pipe_desc d = {
-        .stages = p->stages, .producer = PL_BY_THREADS, .consumer = PL_BY_COPY_OUT, .lag = p->lag};
-    pl_pipe pipe = pl_pipe_make(b, &d);
-    PL_FOR(b, t, 0, pl_dim(b, pl_param(b, 0), 0))
-    {
-        pl_ref x = pl_at(b, pl_param(b, 0), t),
-               sum = pl_regs(b, PL_F32, TILE, pl_layout_auto(), 0.0f);
-        PL_FOR(b, k, 0, pl_scalar(b, 2))
-        {
-            accumulate(b, sum, pl_tile(b, x, PL_OFF(b, 0, k), TILE), k);
-        }
-        PL_PRODUCE(b, pipe, slot)
-        {
-            pl_store(b, pl_at(b, buf, slot), pl_load(b, sum));
-            pl_commit_smem(b);
-        }
-        PL_CONSUME(b, pipe, slot)
-        {
-            pl_copy_smem_to_gmem(b, pl_at(b, buf, slot),
-                                 pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, 0, 0), TILE));
-        }
-    }
-    pl_wait_smem_to_gmem(b, 0);
-}
-
-#define KERNEL(id)                                                                                 \
-    {                                                                                              \
-        .struct_size = sizeof(pl_kernel), .name = #id, .params = decls, .n_params = 3,             \
-        .params_bytes = sizeof(struct params), .options_bytes = sizeof(struct params),             \
-        .n_configs = 1, .body = id##_body, .launch_dims = one_block                                \
-    }
-static const pl_kernel kernels[] = {KERNEL(pipeline), KERNEL(roles), KERNEL(ring)};
+enum { MAX_STEPS = 11, MAX_OUTER = 3, WIDTH = COLS * MAX_STEPS };
 
 /* ---- launching ---- */
 
@@ -202,7 +57,7 @@ static float wanted(int t, int r, int c, int steps)
     return sum;
 }
 
-static void run(const pl_kernel *kernel, const struct params *p, int arch, const char *policy,
+static void run(const pl_kernel *kernel, const struct pipe_params *p, int arch, const char *policy,
                 int outer, int steps)
 {
     char what[160], fault[4000] = "";
@@ -236,14 +91,14 @@ static void run(const pl_kernel *kernel, const struct params *p, int arch, const
 /* PL_LONG=1: all; else every step count with the other factors turning. */
 START_TEST(sums_are_exact)
 {
-    const pl_kernel *kernel = &kernels[_i];
+    const pl_kernel *kernel = &pipe_kernels[_i];
     bool is_long = getenv("PL_LONG") != NULL;
     int turn = 0;
     for (int stages = 1; stages <= 5; stages++)
         for (int lag = 0; lag <= (stages > 1); lag++)
             for (int steps = 0; steps <= MAX_STEPS; steps++)
                 for (int i = 0; i < (is_long ? N_ARCHS * N_POLICIES * MAX_OUTER : 1); i++, turn++) {
-                    const struct params p = {stages, lag};
+                    const struct pipe_params p = {stages, lag};
                     run(kernel, &p, turn % N_ARCHS, policies[turn / N_ARCHS % N_POLICIES],
                         1 + turn / 2 % MAX_OUTER, steps);
                 }
@@ -256,7 +111,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("pipes");
     tcase_add_checked_fixture(t, open_contexts, close_contexts);
     tcase_set_timeout(t, 300);
-    tcase_add_loop_test(t, sums_are_exact, 0, 3);
+    tcase_add_loop_test(t, sums_are_exact, 0, N_PIPE_KERNELS);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,5 +1,5 @@
 /*
- * Mutation: each synchronising instruction of each kernel of the library, on each kind of chip, is taken out of the emitted
+ * Mutation: each synchronising instruction of each kernel of the library and of pipes.h, on each kind of chip, is taken out of the emitted
  * text in turn, and the emulated driver must report the rest, or the rest must give other bytes. What survives stands in
  * tests/mutate_survivors.tsv with the reason why nothing can go wrong without it.
  *
@@ -9,6 +9,7 @@
  * seven orders; the table goes to FILE.md. Status 1: a survivor that is not listed, or, in a whole long run, a listed one that was not met.
  */
 #include "tests/mutant.h"
+#include "tests/mutate_pipes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +19,33 @@ enum { MAX_LISTED = 200, MAX_ROWS = 1000 };
 
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a"};
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
-static const pl_dtype dtypes[] = {PL_BF16, PL_F32};
-enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
+/* Kernels with the shapes that together run every instruction of their texts. */
+struct subjects {
+    const struct pl_case_kernel *kernels;
+    const size_t *n_kernels;
+    const pl_dtype *dtypes;
+    size_t n_dtypes; /* a short run takes the first alone */
+    const pl_shape *shapes;
+    size_t n_shapes;
+};
+enum { MAX_SHAPES = 8 };
 
+static const pl_dtype library_dtypes[] = {PL_BF16, PL_F32}, pipe_dtypes[] = {PL_F32};
 /* Whole 16 bytes a row, so that staged configurations serve them, with tails: tiles; rows of some chunks; rows that fill every
  * chunk of the resident configurations, 256, 1024 and 1024 by four warpgroups; and one that no copy serves. */
-static const pl_shape shapes[] = {{2, {70, 304}}, {2, {1, 1000}},  {2, {1, 5176}}, {2, {1, 1024}},
-                                  {2, {1, 8192}}, {2, {1, 32768}}, {2, {9, 131}}};
-enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+static const pl_shape library_shapes[] = {{2, {70, 304}}, {2, {1, 1000}}, {2, {1, 5176}},
+                                          {2, {1, 1024}}, {2, {1, 8192}}, {2, {1, 32768}},
+                                          {2, {9, 131}}};
+/* 1, 5 and 11 steps: each slot again, and one that ends in each phase. */
+static const pl_shape pipe_shapes[] = {{3, {1, 16, 64}}, {3, {2, 16, 320}}, {3, {3, 16, 704}}};
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+static const struct subjects all_subjects[] = {
+    {pl_case_kernels, &pl_case_n_kernels, library_dtypes, COUNT(library_dtypes), library_shapes,
+     COUNT(library_shapes)},
+    {mutate_pipes, &mutate_n_pipes, pipe_dtypes, COUNT(pipe_dtypes), pipe_shapes,
+     COUNT(pipe_shapes)},
+};
 
 static const char *const orders[] = {"late",     "random:1", "eager",   "random:2",
                                      "random:3", "random:4", "random:5"};
@@ -137,12 +157,13 @@ static void mutate(struct row *row, const struct mutant_text *t, const char *wha
 /* ---- all texts -------------------------------------------------------------------------------------------------------- */
 
 /* Each text of one configuration with all the shapes that it serves. False: a text does not run at all. */
-static bool mutate_config(struct row *row, const struct pl_case_kernel *k, pl_dtype dtype, int axis)
+static bool mutate_config(struct row *row, const struct subjects *s, const struct pl_case_kernel *k,
+                          pl_dtype dtype, int axis)
 {
-    bool is_done[N_SHAPES] = {false};
-    for (size_t i = 0; i < N_SHAPES; i++) {
+    bool is_done[MAX_SHAPES] = {false};
+    for (size_t i = 0; i < s->n_shapes; i++) {
         struct pl_case_spec spec = {
-            .shape = shapes[i], .dtype = dtype, .axis = axis, .seed = 7 + i};
+            .shape = s->shapes[i], .dtype = dtype, .axis = axis, .seed = 7 + i};
         struct mutant_text t;
         char what[120];
         if (is_done[i])
@@ -152,8 +173,8 @@ static bool mutate_config(struct row *row, const struct pl_case_kernel *k, pl_dt
             continue;
         if (st != PL_OK)
             return false;
-        for (size_t j = i + 1; j < N_SHAPES; j++) {
-            spec.shape = shapes[j];
+        for (size_t j = i + 1; j < s->n_shapes; j++) {
+            spec.shape = s->shapes[j];
             is_done[j] = is_done[j] || mutant_text_add(&t, k, &spec, row->config);
         }
         snprintf(what, sizeof what, "%s %s %s axis %d config %d", k->name, archs[row->arch],
@@ -164,16 +185,16 @@ static bool mutate_config(struct row *row, const struct pl_case_kernel *k, pl_dt
     return true;
 }
 
-static bool mutate_kernel(const struct pl_case_kernel *k)
+static bool mutate_kernel(const struct subjects *s, const struct pl_case_kernel *k)
 {
     const bool has_axis = strstr(k->keys, "axis") != NULL;
     for (int arch = 0; arch < N_ARCHS; arch++)
         for (int32_t config = 1; config <= k->kernel->n_configs; config++) {
             struct row *row = &rows[n_rows];
             *row = (struct row){.kernel = k->name, .arch = arch, .config = config};
-            for (size_t d = 0; d < (ask.is_long ? N_DTYPES : 1); d++)
+            for (size_t d = 0; d < (ask.is_long ? s->n_dtypes : 1); d++)
                 for (int axis = -1; axis <= (has_axis ? 0 : -1); axis++)
-                    if (!mutate_config(row, k, dtypes[d], axis))
+                    if (!mutate_config(row, s, k, s->dtypes[d], axis))
                         return false;
             n_rows += row->n_texts != 0 && n_rows < MAX_ROWS - 1;
         }
@@ -262,7 +283,7 @@ static bool take_arguments(int argc, char **argv)
             ask.is_verbose = true;
         else if (strcmp(argv[i], "-o") == 0 && i + 1 < argc)
             ask.file = argv[++i];
-        else if (pl_case_find(argv[i]) != NULL)
+        else if (argv[i][0] != '-')
             ask.kernel = argv[i];
         else {
             fprintf(stderr, "usage: mutate [--long] [--verbose] [-o FILE.md] [KERNEL]\n");
@@ -277,9 +298,10 @@ int main(int argc, char **argv)
         !mutant_open("sm_80,sm_90a,sm_100a", N_ARCHS))
         return 2;
     bool is_well = true;
-    for (size_t i = 0; i < pl_case_n_kernels; i++)
-        if (ask.kernel == NULL || strcmp(ask.kernel, pl_case_kernels[i].name) == 0)
-            is_well = mutate_kernel(&pl_case_kernels[i]) && is_well;
+    for (size_t i = 0; i < COUNT(all_subjects); i++)
+        for (size_t k = 0; k < *all_subjects[i].n_kernels; k++)
+            if (ask.kernel == NULL || strcmp(ask.kernel, all_subjects[i].kernels[k].name) == 0)
+                is_well = mutate_kernel(&all_subjects[i], &all_subjects[i].kernels[k]) && is_well;
     print_table(stdout);
     if (ask.is_long) {
         printf("\n");

@@ -108,6 +108,8 @@ pl_status pl_case_upload(const struct pl_case *c, pl_context *ctx, pl_arg args[P
             args[i] = pl_arg_none();
         else if (a->kind == PL_ARG_F32)
             args[i] = pl_arg_f32(a->f32);
+        else if (a->kind == PL_ARG_I32)
+            args[i] = pl_arg_i32(a->i32);
         if (a->kind != PL_ARG_TENSOR)
             continue;
         pl_status st = pl_alloc(ctx, a->host.n_bytes, &device[i], err);

@@ -31,6 +31,7 @@ struct pl_case_arg {
     bool is_output;
     struct pl_host host; /* TENSOR */
     float f32;
+    int32_t i32;
 };
 
 struct pl_case {
