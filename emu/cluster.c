@@ -15,6 +15,7 @@
 
 enum {
     SLICE = 256,       /* warp instructions of a turn */
+    MAX_STRAGGLE = 16, /* rounds that a warp may be held up */
     REPORT_LINES = 24, /* waiting groups that a report names */
     REPORT_BYTES = 4096,
 };
@@ -328,6 +329,7 @@ bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm
     cl->n_steps = 0;
     cl->rng = seed_of(g->device->config.seed, index);
     cl->round_start = 0;
+    cl->straggler = NULL;
     cl->fault_warp = NULL;
     for (uint32_t i = 0; i < cl->n_ctas; i++)
         if (!start_cta(cl, i))
@@ -465,13 +467,27 @@ static uint32_t in_turn(struct pl_emu_cluster *cl, uint32_t i, uint32_t n)
     return i;
 }
 
+/* Random: now and then one warp is held up while all others go on, so that what must wait for it and does not shows (an
+ * arrival before all have read, a barrier left out): turns that begin anywhere keep neighbours in order. */
+static void choose_straggler(struct pl_emu_cluster *cl)
+{
+    if (cl->grid->device->config.policy != PL_EMU_ASYNC_RANDOM)
+        return;
+    if (cl->straggler != NULL && cl->n_straggler_rounds-- > 0)
+        return;
+    uint64_t r = cl->round_start >> 16;
+    struct pl_emu_cta *cta = &cl->ctas[r / 4 % cl->n_ctas];
+    cl->straggler = r % 4 != 0 && !cta->is_done ? &cta->warps[(r >> 16) % cta->n_warps] : NULL;
+    cl->n_straggler_rounds = (uint32_t)((r >> 32) % MAX_STRAGGLE);
+}
+
 /* One turn for every warp of a CTA. */
 static enum pl_emu_turn run_cta(struct pl_emu_cta *cta)
 {
     enum pl_emu_turn all = PL_EMU_TURN_IDLE;
     for (uint32_t k = 0; k < cta->n_warps; k++) {
         uint32_t i = in_turn(cta->cluster, k, cta->n_warps);
-        if (cta->warps[i].live == 0)
+        if (cta->warps[i].live == 0 || &cta->warps[i] == cta->cluster->straggler)
             continue;
         enum pl_emu_turn t = pl_emu_warp_turn(&cta->warps[i], SLICE);
         if (t == PL_EMU_TURN_FAULT)
@@ -487,6 +503,7 @@ static enum pl_emu_turn run_round(struct pl_emu_cluster *cl)
 {
     enum pl_emu_turn all = PL_EMU_TURN_IDLE;
     cl->round_start = cl->round_start * UINT64_C(6364136223846793005) + (cl->rng | 1);
+    choose_straggler(cl);
     for (uint32_t k = 0; k < cl->n_ctas; k++) {
         struct pl_emu_cta *cta = &cl->ctas[in_turn(cl, k, cl->n_ctas)];
         if (cta->is_done)
@@ -512,6 +529,16 @@ static enum pl_emu_turn run_round(struct pl_emu_cluster *cl)
     return all;
 }
 
+/* All but the straggler sleep: it comes back, now or after something in flight has completed. */
+static enum pl_emu_status end_straggling(struct pl_emu_cluster *cl)
+{
+    const bool is_now = (cl->round_start >> 40) % 2 == 0;
+    enum pl_emu_status s = is_now ? PL_EMU_BLOCKED : pl_emu_async_force(cl);
+    if (s == PL_EMU_BLOCKED)
+        cl->straggler = NULL;
+    return s;
+}
+
 /* All groups sleep: something in flight completes, parked lanes go on, a timed wait ends, or that is it. */
 static enum pl_emu_run unblock(struct pl_emu_cluster *cl)
 {
@@ -532,7 +559,10 @@ enum pl_emu_run pl_emu_cluster_run(struct pl_emu_cluster *cl, uint64_t n_steps)
         enum pl_emu_turn t = run_round(cl);
         if (t == PL_EMU_TURN_FAULT)
             return PL_EMU_RUN_FAULT;
-        if (t == PL_EMU_TURN_IDLE && unblock(cl) == PL_EMU_RUN_FAULT)
+        if (t == PL_EMU_TURN_IDLE && cl->straggler != NULL) {
+            if (end_straggling(cl) == PL_EMU_FAULT)
+                return PL_EMU_RUN_FAULT;
+        } else if (t == PL_EMU_TURN_IDLE && unblock(cl) == PL_EMU_RUN_FAULT)
             return PL_EMU_RUN_FAULT;
         if (limit != 0 && cl->n_steps > limit) {
             raise_livelock(cl);

@@ -183,6 +183,8 @@ struct pl_emu_cluster {
     uint64_t n_instructions, n_lane_ops;
     uint64_t rng;                      /* random policies; seeded from (seed, index) */
     uint64_t round_start;              /* random policies: where the turns of a round begin */
+    struct pl_emu_warp *straggler;     /* random policies: gets no turn */
+    uint32_t n_straggler_rounds;       /* for so many rounds, or until all others sleep */
     uint32_t local_stride_bytes;       /* local memory of a lane */
     void *storage;                     /* emu/cluster.c */
     struct pl_emu_cluster *sched_next; /* list that emu/sched.c keeps it in */
