@@ -59,7 +59,7 @@ static struct {
 
 /* ---- the list of survivors -------------------------------------------------------------------------------------------- */
 
-/* kernel (or *), "before > instruction > after", reason; separated by tabs. */
+/* kernel without its stages, "before > instruction > after", reason; separated by tabs. */
 static struct listed {
     char *kernel, *where, *reason;
     unsigned n_met;
@@ -92,8 +92,9 @@ static bool read_list(void)
 
 static struct listed *find_listed(const char *kernel, const char *where)
 {
+    const size_t n = strcspn(kernel, "(");
     for (size_t i = 0; i < n_listed; i++)
-        if ((strcmp(listed[i].kernel, "*") == 0 || strcmp(listed[i].kernel, kernel) == 0) &&
+        if (strlen(listed[i].kernel) == n && memcmp(listed[i].kernel, kernel, n) == 0 &&
             strcmp(listed[i].where, where) == 0)
             return &listed[i];
     return NULL;
@@ -245,10 +246,10 @@ static bool print_listed(FILE *f)
     for (size_t i = 0; i < n_listed; i++) {
         const struct listed *l = &listed[i];
         is_met = is_met && l->n_met != 0;
-        fprintf(f, "- `%s` of %s, %u times%s: %s. %s%s%s\n", l->where,
-                strcmp(l->kernel, "*") == 0 ? "any kernel" : l->kernel, l->n_met,
-                l->n_met == 0 ? " (take it off the list)" : "", l->reason,
-                l->n_met != 0 ? "First: " : "", l->example, l->n_met != 0 ? "." : "");
+        fprintf(f, "- `%s` of %s, %u times%s: %s.\n", l->where, l->kernel, l->n_met,
+                l->n_met == 0 ? " (take it off the list)" : "", l->reason);
+        if (l->n_met != 0)
+            fprintf(f, "  First: %s\n", l->example);
     }
     return is_met;
 }
