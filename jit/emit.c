@@ -15,14 +15,14 @@
 
 /* ---- the table (emit.def) ---- */
 
-enum { MAX_FIXED = 5, MAX_POOL = 32 };
+enum { MAX_FIXED = 5, MAX_POOL = 160 };
 enum slot { SLOT_TYPE = PL_PTX_TYPE_COUNT, SLOT_FROM };
 
 struct row {
     uint16_t form;
     uint8_t step;
     uint32_t types, from; /* sets of enum pl_stype; bit 0: none */
-    uint8_t slots[2];     /* enum slot or enum pl_ptx_type; 0 ends */
+    uint8_t slots[3];     /* enum slot or enum pl_ptx_type; 0 ends */
     const char *operands;
     bool passes;
     uint16_t fixed[MAX_FIXED]; /* enum pl_ptx_mod */
@@ -54,10 +54,14 @@ static const struct row rows[] = {
     {                                                                                              \
         PL_PTX_TYPE_##x, PL_PTX_TYPE_##y                                                           \
     }
-#define PICK_(x, y, f, ...) f
-#define T(...)              PICK_(__VA_ARGS__, T2_, T1_, 0)(__VA_ARGS__)
-#define PASS                true
-#define DROP                false
+#define T3_(x, y, z)                                                                               \
+    {                                                                                              \
+        PL_PTX_TYPE_##x, PL_PTX_TYPE_##y, PL_PTX_TYPE_##z                                          \
+    }
+#define PICK_(x, y, z, f, ...) f
+#define T(...)                 PICK_(__VA_ARGS__, T3_, T2_, T1_, 0)(__VA_ARGS__)
+#define PASS                   true
+#define DROP                   false
 #define F0                                                                                         \
     {                                                                                              \
         0                                                                                          \
@@ -97,6 +101,7 @@ static const struct row rows[] = {
 #undef T0
 #undef T1_
 #undef T2_
+#undef T3_
 #undef PICK_
 #undef T
 #undef PASS
@@ -290,6 +295,7 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
     for (const char *c = row->operands; *c != '\0'; c++) {
         switch (*c) {
         case '_': e->pool[n++] = pl_ptx_sink(); break;
+        case '+': e->pool[n++] = pl_ptx_imm(1); break;
         case 'A':
             c++;
             e->pool[n++] = pl_ptx_addr_reg(
@@ -317,10 +323,10 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
     return n;
 }
 
-/* Registers that a memory step moves as one vector; 0 for the other steps. */
+/* Registers that a memory step moves as one vector, or of an accumulator; 0 for the other steps. */
 static uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
 {
-    if (s->op == PL_STEP_load)
+    if (s->op == PL_STEP_load || s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_half)
         return step_opnd(e, s, 0)->n;
     return s->op == PL_STEP_store || s->op == PL_STEP_store_async ? step_opnd(e, s, 1)->n : 0;
 }
@@ -349,7 +355,9 @@ static void make_kind(struct emitter *e, const struct pl_step *s, const struct r
     for (int i = 0; i < MAX_FIXED && row->fixed[i] != 0; i++)
         pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)row->fixed[i]);
     const uint32_t width = vector_width(e, s);
-    if (width > 1)
+    if (s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_half) /* of 64 rows, 128 threads */
+        e->ins.shape_n = (uint16_t)(s->op == PL_STEP_wgmma ? 2 * width : 4 * width);
+    else if (width > 1)
         pl_ptx_ins_set(&e->ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
 }
 

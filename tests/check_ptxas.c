@@ -135,21 +135,46 @@ static void send_body(pl_builder *b, const void *params)
     pl_store(b, pl_window(b, pl_param(b, 1), PL_OFF(b, 0), PL_SHAPE(p->n)), pl_load(b, buf));
 }
 
+/* x (64, n) * x (64, n) transposed, 64 rows a warpgroup: K along the rows, or (op) across them. */
+static void wgmma_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0)), acc_type = t == PL_I8 ? PL_I32 : PL_F32;
+    pl_ref buf = pl_smem(b, t, PL_SHAPE(64, p->n), pl_mma_transforms(b, t, p->n));
+    pl_bar bar = pl_barrier(b, 1);
+    const int64_t n = p->op ? p->n : 64;
+    pl_ref acc = pl_acc(b, acc_type, PL_SHAPE(n, n));
+    PL_FOR(b, i, 0, 10)
+    {
+        pl_copy_gmem_to_smem(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, i, 0), PL_SHAPE(64, p->n)),
+                             buf, bar);
+        pl_barrier_wait(b, bar);
+        pl_wgmma(b, acc, p->op ? pl_transpose(b, buf) : buf, p->op ? buf : pl_transpose(b, buf));
+        pl_wgmma_wait(b, 0);
+    }
+    pl_store(b, pl_window(b, pl_param(b, 1), PL_OFF(b, 0, 0), PL_SHAPE(n, n)),
+             pl_cast(b, pl_acc_load(b, acc), t));
+}
+
 static const pl_param_decl op_decls[] = {
     {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY},
     {.name = "y", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY}};
 static const struct op_case {
     void (*body)(pl_builder *b, const void *params);
-    int first_chip;
+    int first_chip, last_chip;
     pl_dtype t;
     struct op_params p;
 } op_cases[] = {
-    {send_body, 90, PL_F32, {1, 0}},         {send_body, 90, PL_BF16, {100, 0}},
-    {send_body, 90, PL_U8, {4096, 0}},       {send_body, 90, PL_F64, {300, 0}},
-    {send_body, 90, PL_I32, {100, PL_ADD}},  {send_body, 90, PL_U32, {100, PL_ADD}},
-    {send_body, 90, PL_I32, {1000, PL_MIN}}, {send_body, 90, PL_U32, {7, PL_MAX}},
-    {send_body, 90, PL_I32, {128, PL_AND}},  {send_body, 90, PL_U32, {129, PL_OR}},
-    {send_body, 90, PL_I32, {4, PL_XOR}},
+    {send_body, 90, 120, PL_F32, {1, 0}},         {send_body, 90, 120, PL_BF16, {100, 0}},
+    {send_body, 90, 120, PL_U8, {4096, 0}},       {send_body, 90, 120, PL_F64, {300, 0}},
+    {send_body, 90, 120, PL_I32, {100, PL_ADD}},  {send_body, 90, 120, PL_U32, {100, PL_ADD}},
+    {send_body, 90, 120, PL_I32, {1000, PL_MIN}}, {send_body, 90, 120, PL_U32, {7, PL_MAX}},
+    {send_body, 90, 120, PL_I32, {128, PL_AND}},  {send_body, 90, 120, PL_U32, {129, PL_OR}},
+    {send_body, 90, 120, PL_I32, {4, PL_XOR}},    {wgmma_body, 90, 90, PL_BF16, {64, 0}},
+    {wgmma_body, 90, 90, PL_F16, {32, 0}},        {wgmma_body, 90, 90, PL_BF16, {128, 1}},
+    {wgmma_body, 90, 90, PL_F16, {64, 1}},        {wgmma_body, 90, 90, PL_F32, {16, 0}},
+    {wgmma_body, 90, 90, PL_E4M3, {128, 0}},      {wgmma_body, 90, 90, PL_E5M2, {64, 0}},
+    {wgmma_body, 90, 90, PL_I8, {32, 0}},
 };
 
 static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
@@ -161,7 +186,8 @@ static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
                          .params_bytes = sizeof c->p,
                          .n_configs = 1,
                          .body = c->body};
-    const pl_arg x = pl_arg_tensor(pl_tensor_make(4096, c->t, PL_SHAPE(1 << 20)));
+    const pl_arg x = pl_arg_tensor(pl_tensor_make(
+        4096, c->t, c->body == wgmma_body ? PL_SHAPE(1024, 1024) : PL_SHAPE(1 << 20)));
     struct ask a = {.kernel = &k,
                     .params = &c->p,
                     .arch = arch,
@@ -254,7 +280,7 @@ int main(void)
                     turn++, &totals);
     for (size_t i = 0; i < PL_COUNT(op_cases); i++)
         for (size_t c = 0; c < PL_COUNT(chips); c++)
-            if (chips[c] >= op_cases[i].first_chip) {
+            if (chips[c] >= op_cases[i].first_chip && chips[c] <= op_cases[i].last_chip) {
                 totals.n_failed += assemble_op(ptxas, &op_cases[i], chips[c]);
                 totals.n++;
             }

@@ -22,7 +22,7 @@ static enum pl_stype scratch_type(pl_dtype t)
 
 static bool same_lay(const struct pl_lay *x, const struct pl_lay *y)
 {
-    return x->vec == y->vec && x->n_chunks == y->n_chunks;
+    return x->vec == y->vec && x->n_chunks == y->n_chunks && x->is_wgmma == y->is_wgmma;
 }
 
 uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
@@ -40,7 +40,9 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
         return 0;
     if (op->code == PL_OP_LAYOUT_CAST && same_lay(&l->lays[id], &l->lays[op->args[0]]))
         return 0;
-    if (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0))
+    const bool is_spread = l->lays[op->args[0]].is_wgmma; /* made strided first */
+    if (!is_spread &&
+        (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0)))
         return 64;
     const uint32_t es =
         arg->dtype == PL_F16 || arg->dtype == PL_BF16 ? 4 : pl_scratch_elem_bytes(arg->dtype);
@@ -124,6 +126,19 @@ static struct pl_opnd chunk_start(struct pl_lower *l, uint32_t vec, uint32_t k)
     return pl_ix_add(&l->b, PL_ST_u32, e, pl_opnd_imm((int64_t)k * l->unit_threads * vec));
 }
 
+/* The same in any layout. */
+static struct pl_opnd chunk_index(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay,
+                                  uint32_t k)
+{
+    struct pl_coord at[PL_MAX_RANK];
+    if (!lay->is_wgmma)
+        return chunk_start(l, lay->vec, k);
+    pl_chunk_coords(l, s, lay, k, at);
+    struct pl_opnd row = pl_ix_mul(&l->b, PL_ST_u32, at[0].thread, pl_opnd_imm(s->d[1]));
+    return pl_ix_add(&l->b, PL_ST_u32, pl_ix_add(&l->b, PL_ST_u32, row, at[1].thread),
+                     pl_opnd_imm(at[0].konst * s->d[1] + at[1].konst));
+}
+
 static void set_guard(struct pl_lower *l, pl_reg p)
 {
     l->b.guard = p;
@@ -134,7 +149,7 @@ void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lva
 {
     const uint32_t es = pl_scratch_elem_bytes(v->dtype);
     for (uint32_t k = 0; k < v->lay.n_chunks; k++) {
-        struct pl_opnd addr = pl_scratch_addr(l, chunk_start(l, v->lay.vec, k), es);
+        struct pl_opnd addr = pl_scratch_addr(l, chunk_index(l, s, &v->lay, k), es);
         pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
         for (uint32_t i = 0; i < v->lay.vec; i++) {
             struct pl_opnd e = pl_lval_elem(l, v, k * v->lay.vec + i);
@@ -158,7 +173,7 @@ static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to,
     struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
     for (uint32_t k = 0; elems != NULL && k < v->lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
-        pl_chunk_coords(l, to, v->lay.vec, k, at);
+        pl_chunk_coords(l, to, &v->lay, k, at);
         struct pl_opnd lin = pl_opnd_imm(0);
         int64_t scale = 1;
         for (int f = from->rank - 1; f >= 0; f--) {
@@ -195,7 +210,7 @@ void pl_lower_iota(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const bool is_last = op->axis == op->shape.rank - 1;
     for (uint32_t k = 0; elems != NULL && k < lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
-        pl_chunk_coords(l, &op->shape, lay.vec, k, at);
+        pl_chunk_coords(l, &op->shape, &lay, k, at);
         for (uint32_t i = 0; i < lay.vec; i++) {
             struct pl_opnd x =
                 pl_ix_add(&l->b, PL_ST_u32, at[op->axis].thread,
@@ -236,6 +251,13 @@ struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const str
     return out;
 }
 
+struct pl_lval pl_lval_strided(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in)
+{
+    if (!in->lay.is_wgmma)
+        return *in;
+    return pl_lval_relayout(l, s, in, pl_lay_strided(pl_shape_n_elems(s), 2, l->unit_threads));
+}
+
 void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
@@ -251,11 +273,12 @@ void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *o
 void pl_lower_extract(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
-    const struct pl_lval in = pl_lval_of(l, op->args[0]);
+    struct pl_lval in = pl_lval_of(l, op->args[0]);
     if (in.lay.is_splat) {
         l->vals[id] = in;
         return;
     }
+    in = pl_lval_strided(l, &arg->shape, &in);
     struct pl_opnd lin = pl_opnd_imm(0);
     int64_t scale = 1;
     for (int a = arg->shape.rank - 1; a >= 0; a--) {

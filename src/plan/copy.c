@@ -669,11 +669,27 @@ void pl_lower_copy_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     lower_copy(&c);
 }
 
+/* Outside roles, does each warpgroup send copies of its own? */
+static bool has_warpgroup_copies(const struct pl_lower *l)
+{
+    for (uint32_t id = 1; id < l->fn->ops.n; id++)
+        if (pl_ir_op(l->fn, id)->code == PL_OP_COPY_OUT &&
+            l->fn->blocks.data[pl_ir_op(l->fn, id)->block].role_warpgroup < 0 &&
+            pl_ir_issue_level(l->fn, id) > PL_LEVEL_CTA)
+            return true;
+    return false;
+}
+
 void pl_lower_wait_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
     if (l->has_tma) {
+        /* Each leader that issued copies waits for its own; the CTA's is the first warpgroup's. */
+        const uint32_t threads = l->unit_threads;
+        if (threads > 128 && has_warpgroup_copies(l))
+            l->unit_threads = 128;
         set_guard(l, pl_lower_leader(l));
+        l->unit_threads = threads;
         pl_build_step(&l->b,
                       &(struct pl_sdesc){.op = PL_STEP_bulk_wait,
                                          .attrs = {op->is_flag ? PL_SA_READ_read : PL_SA_NONE},

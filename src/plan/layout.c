@@ -15,6 +15,7 @@ struct group {
     uint32_t parent;
     uint16_t fixed_vec; /* 0: free */
     uint16_t best_vec;
+    bool is_wgmma;      /* an accumulator's: goes before every wish */
     uint16_t least_vec; /* that every member can use: of an asynchronous store */
 };
 
@@ -50,6 +51,7 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
         ga->best_vec = gb->best_vec;
     if (gb->least_vec > ga->least_vec)
         ga->least_vec = gb->least_vec;
+    ga->is_wgmma |= gb->is_wgmma;
     if (ga->fixed_vec == 0)
         ga->fixed_vec = gb->fixed_vec;
 }
@@ -130,6 +132,17 @@ struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads)
     return lay;
 }
 
+bool pl_lay_can_wgmma(const pl_shape *s)
+{
+    return s->rank == 2 && s->d[0] % 64 == 0 && s->d[1] % 8 == 0;
+}
+
+struct pl_lay pl_lay_wgmma(const pl_shape *s)
+{
+    return (struct pl_lay){
+        .is_wgmma = true, .vec = 2, .n_chunks = (uint32_t)(pl_shape_n_elems(s) / 256)};
+}
+
 /* ---- groups ---- */
 
 static bool is_array_val(const struct walk *w, uint32_t val)
@@ -192,6 +205,11 @@ static void visit(struct walk *w, uint32_t id)
                 offer(w, op->args[0], pl_access_vec(w->l, op->refs[0]));
         }
         break;
+    case PL_OP_ACC_LOAD: w->groups[find(w, id)].is_wgmma = true; break;
+    case PL_OP_ACC_INIT:
+        if (is_array_val(w, op->args[0]))
+            w->groups[find(w, op->args[0])].is_wgmma = true;
+        break;
     case PL_OP_ASYNC_STORE_SMEM:
         if (is_array_val(w, op->args[0])) {
             struct group *g = &w->groups[find(w, op->args[0])];
@@ -217,6 +235,8 @@ static struct pl_lay lay_of(struct walk *w, uint32_t node, const pl_shape *s)
 {
     const struct group *g = &w->groups[find(w, node)];
     const int64_t n = pl_shape_n_elems(s);
+    if (g->is_wgmma && pl_lay_can_wgmma(s))
+        return pl_lay_wgmma(s);
     const uint32_t limit = pow2_divisor(s->d[s->rank - 1], 16);
     uint32_t vec = g->fixed_vec != 0 ? g->fixed_vec : g->best_vec;
     if (g->fixed_vec == 0)
@@ -249,6 +269,18 @@ static uint32_t use_end(const struct pl_fn *fn, uint32_t val, uint32_t user)
     return end;
 }
 
+/* Variables and accumulators: registers of which a value may be a view, until they are written again. */
+static bool reads_variable(const struct pl_op *op)
+{
+    return op->code == PL_OP_LOAD || op->code == PL_OP_ACC_LOAD;
+}
+
+static bool writes_variable(const struct pl_op *op)
+{
+    return op->code == PL_OP_STORE || op->code == PL_OP_SWAP || op->code == PL_OP_WGMMA ||
+           op->code == PL_OP_ACC_INIT;
+}
+
 static bool find_copies(struct walk *w)
 {
     const struct pl_fn *fn = w->fn;
@@ -259,7 +291,7 @@ static bool find_copies(struct walk *w)
     for (uint32_t id = 1; id < fn->ops.n; id++)
         for (uint32_t i = 0; i < fn->ops.data[id].n_args; i++) {
             uint32_t val = fn->ops.data[id].args[i];
-            if (val != 0 && fn->ops.data[val].code == PL_OP_LOAD &&
+            if (val != 0 && reads_variable(&fn->ops.data[val]) &&
                 fn->ops.data[val].shape.rank > 0) {
                 uint32_t end = use_end(fn, val, id);
                 if (end > last_use[val])
@@ -268,10 +300,10 @@ static bool find_copies(struct walk *w)
         }
     for (uint32_t id = fn->ops.n - 1; id >= 1; id--) {
         const struct pl_op *op = &fn->ops.data[id];
-        if (op->code != PL_OP_LOAD && op->code != PL_OP_STORE && op->code != PL_OP_SWAP)
+        if (!reads_variable(op) && !writes_variable(op))
             continue;
         uint32_t array = fn->refs.data[op->refs[0]].array;
-        if (op->code == PL_OP_LOAD)
+        if (reads_variable(op))
             w->l->is_copied[id] =
                 op->shape.rank == 0 || (next_store[array] != 0 && next_store[array] < last_use[id]);
         else

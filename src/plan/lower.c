@@ -213,13 +213,19 @@ void pl_lower_array(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     (void)id;
     const uint32_t array = pl_ir_ref(l->fn, op->refs[0])->array;
     const struct pl_array *a = &l->fn->arrays.data[array];
-    if (a->space != PL_SPACE_REGS)
+    if (a->space != PL_SPACE_REGS && a->space != PL_SPACE_ACC)
         return;
+    if (a->space == PL_SPACE_ACC && !pl_lay_can_wgmma(&a->shape)) {
+        pl_lower_refuse(l, op);
+        return;
+    }
     struct pl_lval init = pl_lval_scalar(a->dtype, pl_const_of(a->dtype, 0, 0.0));
     if (op->n_args != 0 && op->args[0] != 0)
         init = pl_lval_of(l, op->args[0]);
     struct pl_lval v = a->shape.rank == 0 ? pl_lval_scalar(a->dtype, pl_opnd_imm(0))
-                                          : pl_lval_make(l, a->dtype, l->var_lays[array]);
+                       : a->space == PL_SPACE_ACC
+                           ? pl_lval_make(l, a->dtype, pl_lay_wgmma(&a->shape))
+                           : pl_lval_make(l, a->dtype, l->var_lays[array]);
     const enum pl_stype bits = pl_stype_bits(v.rep);
     const enum pl_rclass class = (enum pl_rclass)pl_stypes[bits].class;
     if (a->shape.rank == 0) {
@@ -271,6 +277,10 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_WAIT_OUT] = pl_lower_wait_out,
     [PL_OP_COMMIT_SMEM] = pl_lower_commit_smem,
     [PL_OP_ASYNC_STORE_SMEM] = pl_lower_async_store,
+    [PL_OP_WGMMA] = pl_lower_wgmma,
+    [PL_OP_WGMMA_WAIT] = pl_lower_wgmma_wait,
+    [PL_OP_ACC_LOAD] = pl_lower_acc_load,
+    [PL_OP_ACC_INIT] = pl_lower_acc_init,
     [PL_OP_BARRIER_ARRIVE] = pl_lower_barrier_arrive,
     [PL_OP_BARRIER_WAIT] = pl_lower_barrier_wait,
     [PL_OP_BAR_SYNC] = pl_lower_bar_sync,

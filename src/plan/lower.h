@@ -6,7 +6,8 @@
  *
  * Vocabulary. A *unit* executes an op: a warpgroup (128 threads), or a warp inside a warp role. *rank* is the thread's index in
  * its unit. A *chunk* is vec consecutive elements (row-major) that one thread holds: chunk k of rank t starts at element
- * (k * n_threads + t) * vec. The *leader* is the one elected thread of a unit that issues copies and arrivals.
+ * (k * n_threads + t) * vec. In the WGMMA layout (the accumulators of one warpgroup, (m, n) with m a multiple of 64) chunk k is two
+ * columns: with k = (i * n / 8 + j) * 2 + h, row 64 i + 16 * warp + 8 h + lane / 4, columns 8 j + 2 * (lane % 4) and the next. The *leader* is the one elected thread of a unit that issues copies and arrivals.
  *
  * Registers of a value (struct pl_lval), by dtype: pred: one predicate an element. 8- and 16-bit integers and 8-bit floats: one
  * B32 an element, sign- or zero-extended (canonical). f16 and bf16: packed in pairs in a B32 where vec is even, else one B16.
@@ -26,6 +27,7 @@ enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE
 /* Layout of an array value. */
 struct pl_lay {
     bool is_splat;
+    bool is_wgmma;     /* vec is 2; else chunks are strided */
     uint16_t vec;      /* elements of a chunk */
     uint32_t n_chunks; /* of each thread; the last one may lie beyond the array for some threads */
     bool
@@ -148,6 +150,8 @@ bool pl_array_has_fact(const struct pl_lower *l, const struct pl_array *a, pl_fa
 /* ---- layouts (layout.c) ---- */
 void pl_layout_walk(struct pl_lower *l);
 struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads);
+bool pl_lay_can_wgmma(const pl_shape *s);
+struct pl_lay pl_lay_wgmma(const pl_shape *s);
 /* Widest access of a ref that alignment proves, elements; 1..16 bytes. */
 uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref);
 /* Fewest elements of a chunk that st.async can move: 4 bytes. */
@@ -166,7 +170,7 @@ struct pl_coord {
     int64_t konst;
 };
 /* Indices of the first element of chunk k. */
-void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, uint32_t vec, uint32_t k,
+void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
                      struct pl_coord out[PL_MAX_RANK]);
 /* Indices of element `lin` (row-major) of a shape. */
 void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin,
@@ -225,6 +229,8 @@ struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd ad
 void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v);
 /* Chunk k of this layout has elements for this thread: a predicate, or none when for all. */
 pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k);
+/* A value that the caller needs in strided chunks (pl_scratch_need counted it). */
+struct pl_lval pl_lval_strided(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in);
 /* The value in another layout, through scratch (pl_scratch_need counted it). */
 struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in,
                                 struct pl_lay lay);
@@ -246,6 +252,9 @@ struct pl_access {
 /* The whole ref to or from registers of layout v->lay. */
 void pl_load_array(struct pl_lower *l, const struct pl_access *a, struct pl_lval *v);
 void pl_store_array(struct pl_lower *l, const struct pl_access *a, const struct pl_lval *v);
+/* The registers of a variable or an accumulator as the value of op `id`; and back. */
+void pl_load_variable(struct pl_lower *l, uint32_t id, uint32_t array);
+void pl_store_variable(struct pl_lower *l, uint32_t array, const struct pl_lval *v);
 /* One chunk, its first element at `at`, between memory and raw words (32-bit words, or 64-bit ones of 64-bit elements, or the one
  * 16-bit or 8-bit element). inside: which elements to touch; NULL: all. fill: bits of an element that is not loaded. */
 struct pl_chunk {
@@ -290,5 +299,6 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_extract, pl_lower_load, pl_lower_store, pl_lower_swap, pl_lower_copy_in,
     pl_lower_copy_out, pl_lower_wait_out, pl_lower_commit_smem, pl_lower_barrier_arrive,
     pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
-    pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store;
+    pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
+    pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init;
 #endif

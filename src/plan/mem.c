@@ -442,7 +442,7 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
     struct pl_lower *l = p->l;
     struct pl_coord at[PL_MAX_RANK];
     struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
-    pl_chunk_coords(l, p->shape, p->lay.vec, k, at);
+    pl_chunk_coords(l, p->shape, &p->lay, k, at);
     if (is_bounded)
         in = pl_bounds_chunk(l, p->a->ref, at);
     pl_reg ragged = ragged_guard(p, k);
@@ -544,7 +544,7 @@ void pl_store_array(struct pl_lower *l, const struct pl_access *a, const struct 
 
 /* ---- ops ---- */
 
-static void load_variable(struct pl_lower *l, uint32_t id, uint32_t array)
+void pl_load_variable(struct pl_lower *l, uint32_t id, uint32_t array)
 {
     const struct pl_lval *var = &l->vars[array];
     struct pl_lval v = *var;
@@ -564,7 +564,7 @@ static void load_variable(struct pl_lower *l, uint32_t id, uint32_t array)
     l->vals[id] = v;
 }
 
-static void store_variable(struct pl_lower *l, uint32_t array, const struct pl_lval *v)
+void pl_store_variable(struct pl_lower *l, uint32_t array, const struct pl_lval *v)
 {
     struct pl_lval *var = &l->vars[array];
     const enum pl_stype bits = pl_stype_bits(var->rep);
@@ -633,9 +633,9 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
         for (int j = 0; is_same && j < pl_ir_ref(l->fn, r->base)->shape.rank; j++)
             is_same = pl_affine_same(&o->offset[j], &r->offset[j]);
         if (is_same)
-            return q * 32 + lay.vec;
+            return q * 64 + lay.is_wgmma * 32 + lay.vec;
     }
-    return ref * 32 + lay.vec;
+    return ref * 64 + lay.is_wgmma * 32 + lay.vec;
 }
 
 void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -649,7 +649,7 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         return;
     }
     if (r->space == PL_SPACE_REGS) {
-        load_variable(l, id, r->array);
+        pl_load_variable(l, id, r->array);
         return;
     }
     if (op->shape.rank == 0) {
@@ -671,7 +671,7 @@ void pl_lower_store(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     const struct pl_lval v = pl_lval_of(l, op->args[0]);
     if (r->space == PL_SPACE_REGS) {
-        store_variable(l, r->array, &v);
+        pl_store_variable(l, r->array, &v);
         return;
     }
     const struct pl_access a = {.ref = op->refs[0], .oob = op->oob};

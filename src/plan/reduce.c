@@ -406,9 +406,15 @@ static struct pl_opnd reduce_splat(const struct red *r, struct pl_opnd x, int64_
 
 void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    const struct pl_lval v = pl_lval_of(l, op->args[0]);
+    struct pl_lval v = pl_lval_of(l, op->args[0]);
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
     const struct red r = start(l, op, v.dtype);
+    if (l->lays[id].is_wgmma) { /* a result that goes straight into accumulators */
+        pl_lower_refuse(l, op);
+        l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
+        return;
+    }
+    v = pl_lval_strided(l, from, &v);
     if (v.lay.is_splat && op->scope <= PL_SCOPE_WARPGROUP) {
         struct pl_opnd x = pl_elem_cast(l, v.dtype, r.acc, v.one);
         l->vals[id] = pl_lval_scalar(
@@ -417,7 +423,10 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     }
     struct pl_lval spread = v;
     if (v.lay.is_splat) { /* each thread its share */
-        spread = pl_lval_make(l, v.dtype, l->lays[op->args[0]]);
+        const struct pl_lay *lay = &l->lays[op->args[0]];
+        spread = pl_lval_make(
+            l, v.dtype,
+            lay->is_wgmma ? pl_lay_strided(pl_shape_n_elems(from), 2, l->unit_threads) : *lay);
         for (uint32_t i = 0; i < spread.n_regs; i++)
             spread.regs[i] = pl_lval_unit(l, &v, spread.rep, i);
     }

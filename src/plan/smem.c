@@ -30,17 +30,19 @@ static enum pl_plan_swizzle swizzle_of_span(int32_t bytes)
 struct uses {
     bool has_copies;    /* source or destination of a copy */
     bool is_transposed; /* read or written across its rows */
+    bool is_operand;    /* of a matrix operation */
 };
 
 static struct uses uses_of(const struct pl_fn *fn, uint32_t array)
 {
-    struct uses u = {false, false};
+    struct uses u = {false, false, false};
     for (uint32_t id = 1; id < fn->ops.n; id++) {
         const struct pl_op *op = &fn->ops.data[id];
         for (int i = 0; i < PL_OP_MAX_REFS; i++) {
             if (op->refs[i] == 0 || fn->refs.data[op->refs[i]].array != array)
                 continue;
             const struct pl_ref_info *r = &fn->refs.data[op->refs[i]];
+            u.is_operand |= op->code == PL_OP_WGMMA;
             u.has_copies |= op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT;
             if ((op->code == PL_OP_LOAD || op->code == PL_OP_STORE) && r->shape.rank >= 2)
                 u.is_transposed |=
@@ -70,7 +72,7 @@ static enum pl_plan_swizzle choose_swizzle(const struct pl_array *a, uint32_t ro
     int32_t span = a->tr.swizzle_bytes;
     if (span == PL_SWIZZLE_CHOOSE) {
         span = 0;
-        if (u->is_transposed)
+        if (u->is_transposed || u->is_operand)
             span = row_bytes % 128 == 0  ? 128
                    : row_bytes % 64 == 0 ? 64
                    : row_bytes % 32 == 0 ? 32

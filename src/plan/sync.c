@@ -89,6 +89,8 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
         const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
         if (pl_scratch_need(l, id) != 0)
             l->scratch_is_read = l->cta_scratch_is_read = true;
+        for (int i = 1; op->code == PL_OP_WGMMA && i < 3; i++)
+            record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
         if (!is_load && !is_store)
             continue;
         const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);

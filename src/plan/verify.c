@@ -49,7 +49,8 @@ static void check_value(struct verify *v, const struct pl_opnd *o, enum pl_rclas
 static void check_list(struct verify *v, const struct pl_opnd *o, enum pl_rclass class,
                        bool is_dest)
 {
-    if (o->kind != PL_OPND_LIST || o->u.index + o->n > v->steps->pool.n || o->n == 0 || o->n > 8) {
+    if (o->kind != PL_OPND_LIST || o->u.index + o->n > v->steps->pool.n || o->n == 0 ||
+        o->n > 128) {
         fault(v, "not a list");
         return;
     }
@@ -102,7 +103,8 @@ static void check_opnd(struct verify *v, const struct pl_step *s, char letter,
     case 'V': check_list(v, o, class, false); break;
     case 'w': check_list(v, o, from, true); break;
     case 'v': check_list(v, o, from, false); break;
-    case 'C': check_list(v, o, PL_RC_B32, false); break;
+    case 'C':
+    case 'D': check_list(v, o, PL_RC_B32, false); break;
     case 'm': check_addr(v, o, pl_step_attr(s, PL_SC_SPACE) == PL_SA_SPACE_global); break;
     case 'g': check_addr(v, o, true); break;
     case 'a':

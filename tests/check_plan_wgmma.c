@@ -1,0 +1,246 @@
+/*
+ * Warpgroup matrix operations, end to end on the emulated driver: random matrices of small whole numbers, for which every product and
+ * sum is exact, against a triple loop in float64; over element types, sizes, swizzles, majors, warpgroups and asynchronous policies.
+ */
+#include "tests/plan_data.h"
+
+static const char *const policies[] = {"eager", "late", "random:5"};
+
+enum out_way { OUT_GMEM, OUT_SMEM, OUT_STRIDED, OUT_ROW_SUMS };
+
+struct mm_params {
+    int32_t m, n, k;                  /* of a warpgroup and a step */
+    int32_t a_swizzle, b_swizzle;     /* -1: left to the plan */
+    int32_t a_is_across, b_is_across; /* K is the row axis of the SMEM array */
+    int32_t n_warpgroups, n_steps, out, acc, starts_from_y, is_clipped;
+};
+
+static pl_transforms operand_transforms(pl_dtype t, int32_t swizzle)
+{
+    return swizzle < 0 ? PL_SWIZZLE_AUTO
+                       : pl_transforms_make(8, swizzle * 8 / pl_dtype_bits(t), swizzle);
+}
+
+/* One operand: (stages, rows, k) or (stages, k, rows) in SMEM, filled from step `step`; gives the (rows, k) view of `slot`. */
+struct tile {
+    pl_ref gmem, smem;
+    int32_t rows, k, is_across;
+};
+
+static struct tile make_tile(pl_builder *b, pl_ref gmem, int32_t rows, const struct mm_params *p,
+                             bool is_a)
+{
+    struct tile t = {.gmem = gmem, .rows = rows, .k = p->k};
+    const pl_dtype dt = pl_dtype_of(b, gmem);
+    t.is_across = is_a ? p->a_is_across : p->b_is_across;
+    t.smem = pl_smem(b, dt, t.is_across ? PL_SHAPE(2, p->k, rows) : PL_SHAPE(2, rows, p->k),
+                     operand_transforms(dt, is_a ? p->a_swizzle : p->b_swizzle));
+    return t;
+}
+
+static void fill_tile(pl_builder *b, const struct tile *t, pl_val step, pl_val slot, pl_bar bar)
+{
+    const pl_shape s = t->is_across ? PL_SHAPE(t->k, t->rows) : PL_SHAPE(t->rows, t->k);
+    const pl_offs at = t->is_across ? PL_OFF(b, step, 0) : PL_OFF(b, 0, step);
+    pl_copy_gmem_to_smem(b, pl_tile(b, t->gmem, at, s), pl_at(b, t->smem, slot), bar);
+}
+
+static void write_out(pl_builder *b, const struct mm_params *p, pl_ref to, pl_val v)
+{
+    const pl_dtype t = pl_dtype_of(b, to);
+    const pl_shape s = PL_SHAPE(p->m, p->n);
+    v = pl_cast(b, v, t);
+    if (p->out == OUT_SMEM) { /* through shared memory, and by a copy */
+        pl_ref all = pl_smem(b, t, PL_SHAPE(p->n_warpgroups, p->m, p->n), PL_SWIZZLE_AUTO);
+        pl_ref stage = pl_at(b, all, pl_warpgroup_id(b));
+        pl_store(b, stage, v);
+        pl_commit_smem(b);
+        pl_copy_smem_to_gmem(b, stage, to);
+        pl_wait_smem_to_gmem(b, 0);
+    } else if (p->out == OUT_STRIDED) {
+        pl_store(b, to, pl_layout_cast(b, v, pl_layout_strided(4)));
+    } else if (p->out == OUT_ROW_SUMS) { /* each row less its sum: a reduction and a broadcast */
+        pl_val sum = pl_reduce(b, PL_ADD, v, 1, PL_SCOPE_WARPGROUP);
+        pl_store(b, to, pl_sub(b, v, pl_broadcast(b, sum, 1, p->n)));
+    } else {
+        pl_store(b, to, v);
+    }
+    (void)s;
+}
+
+static void mm_body(pl_builder *b, const void *params)
+{
+    const struct mm_params *p = params;
+    pl_block_warpgroups(b, p->n_warpgroups);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1), z = pl_param(b, 2);
+    struct tile a = make_tile(b, x, p->m * p->n_warpgroups, p, true),
+                bt = make_tile(b, y, p->n, p, false);
+    pl_bar full = pl_barrier(b, 2);
+    pl_ref acc = pl_acc(b, (pl_dtype)p->acc, PL_SHAPE(p->m, p->n));
+    pl_val first = pl_mul(b, pl_warpgroup_id(b), p->m);
+    pl_ref to = pl_window(b, z, PL_OFF(b, first, 0), PL_SHAPE(p->m, p->n));
+    if (p->starts_from_y) /* 2 everywhere, then twice 3: an accumulator is a variable */
+        pl_acc_init(b, acc, pl_cast(b, 2, (pl_dtype)p->acc));
+    PL_FOR(b, step, 0, p->n_steps)
+    {
+        pl_val slot = pl_rem(b, step, 2);
+        fill_tile(b, &a, step, slot, full);
+        fill_tile(b, &bt, step, slot, full);
+        pl_barrier_wait(b, full);
+        pl_ref as = pl_at(b, a.smem, slot), bs = pl_at(b, bt.smem, slot);
+        as = p->a_is_across
+                 ? pl_transpose(b, pl_window(b, as, PL_OFF(b, 0, first), PL_SHAPE(p->k, p->m)))
+                 : pl_window(b, as, PL_OFF(b, first, 0), PL_SHAPE(p->m, p->k));
+        pl_wgmma(b, acc, as, p->b_is_across ? bs : pl_transpose(b, bs));
+        pl_wgmma_wait(b, 0);
+        pl_bar_sync(b, PL_SCOPE_CTA); /* all have read the slot */
+    }
+    pl_val v = pl_acc_load(b, acc);
+    if (p->starts_from_y) { /* the value read before stays what it was */
+        pl_acc_init(b, acc, pl_cast(b, 3, (pl_dtype)p->acc));
+        v = pl_add(b, v, pl_mul(b, pl_acc_load(b, acc), pl_cast(b, 2, (pl_dtype)p->acc)));
+    }
+    write_out(b, p, to, v);
+}
+TENSORS(mm, 2, 1);
+
+struct mm_case {
+    pl_dtype a, b, out;
+    struct mm_params p;
+};
+
+/* {m, n, k}, swizzles, across, warpgroups, steps, way out, accumulator, initialised, clipped */
+#define F32_ PL_F32
+static const struct mm_case mm_cases[] = {
+    {PL_BF16, PL_BF16, F32_, {64, 8, 16, 32, 32, 0, 0, 1, 1, OUT_GMEM, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 64, 64, 128, 128, 0, 0, 1, 3, OUT_GMEM, F32_, 0, 0}},
+    {PL_F16, PL_F16, F32_, {128, 128, 128, 128, 128, 0, 0, 1, 2, OUT_GMEM, F32_, 1, 0}},
+    {PL_F16, PL_F16, F32_, {64, 256, 32, 64, 64, 0, 0, 2, 2, OUT_SMEM, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 72, 48, 32, 32, 0, 0, 2, 1, OUT_GMEM, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 64, 64, 128, 128, 1, 0, 1, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 64, 64, 128, 128, 0, 1, 1, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_F16, PL_F16, F32_, {64, 128, 32, 128, 128, 1, 1, 2, 2, OUT_SMEM, F32_, 1, 0}},
+    {PL_F16, PL_F16, F32_, {128, 96, 32, 64, 64, 1, 1, 1, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 48, 80, 32, 32, 1, 1, 1, 2, OUT_STRIDED, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 40, 64, -1, -1, 0, 0, 1, 2, OUT_STRIDED, F32_, 0, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 64, 16, -1, -1, 1, 1, 1, 2, OUT_ROW_SUMS, F32_, 0, 0}},
+    {PL_TF32, PL_TF32, F32_, {64, 24, 32, 128, 128, 0, 0, 1, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_F32, PL_F32, F32_, {64, 64, 40, 32, 32, 0, 0, 2, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_E4M3, PL_E4M3, F32_, {64, 104, 128, 128, 128, 0, 0, 1, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_E5M2, PL_E4M3, F32_, {64, 16, 64, 64, 64, 0, 0, 1, 2, OUT_GMEM, F32_, 0, 0}},
+    {PL_E4M3, PL_E5M2, PL_F16, {64, 32, 32, 32, 32, 0, 0, 1, 1, OUT_GMEM, PL_F16, 0, 0}},
+    {PL_F16, PL_F16, PL_F16, {128, 16, 32, 64, 64, 0, 0, 1, 1, OUT_SMEM, PL_F16, 1, 0}},
+    {PL_I8, PL_I8, PL_I32, {64, 64, 64, 64, 64, 0, 0, 1, 3, OUT_GMEM, PL_I32, 1, 0}},
+    {PL_BF16, PL_BF16, F32_, {64, 64, 64, 128, 64, 0, 0, 1, 2, OUT_GMEM, F32_, 0, 1}},
+};
+enum { N_MM_CASES = sizeof mm_cases / sizeof mm_cases[0] };
+
+static double product(const struct mm_case *c, const void *x, const void *y, int64_t i, int64_t j)
+{
+    const struct mm_params *p = &c->p;
+    const int64_t m = (int64_t)p->m * p->n_warpgroups, n_k = (int64_t)p->k * p->n_steps;
+    double sum = p->starts_from_y ? 2 + 2 * 3 : 0;
+    for (int64_t k = 0; k < n_k; k++)
+        sum += get_elem(x, c->a, p->a_is_across ? k * m + i : i * n_k + k) *
+               get_elem(y, c->b, p->b_is_across ? k * p->n + j : j * n_k + k);
+    return sum;
+}
+
+static double expected(const struct mm_case *c, const void *x, const void *y, int64_t i, int64_t j)
+{
+    double v = product(c, x, y, i, j);
+    for (int64_t q = 0; c->p.out == OUT_ROW_SUMS && q < c->p.n; q++)
+        v -= product(c, x, y, i, q);
+    return v;
+}
+
+START_TEST(products_of_whole_numbers_are_exact)
+{
+    const struct mm_case *c = &mm_cases[_i];
+    const struct mm_params *p = &c->p;
+    const int64_t m = (int64_t)p->m * p->n_warpgroups, n_k = (int64_t)p->k * p->n_steps;
+    /* clipped: the result has fewer rows and columns than the tiles */
+    const int64_t m_out = m - (p->is_clipped ? 3 : 0), n_out = p->n - (p->is_clipped ? 5 : 0);
+    for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
+        driver_use(90, policies[policy]);
+        pl_tensor x = tensor_new(c->a, p->a_is_across ? PL_SHAPE(n_k, m) : PL_SHAPE(m, n_k), 0, 0);
+        pl_tensor y =
+            tensor_new(c->b, p->b_is_across ? PL_SHAPE(n_k, p->n) : PL_SHAPE(p->n, n_k), 0, 0);
+        pl_tensor z = tensor_new(c->out, PL_SHAPE(m_out, n_out), 0, 0);
+        void *hx = fill_random(&x), *hy = fill_random(&y);
+        struct ask a = {.kernel = &mm,
+                        .params = p,
+                        .arch = 90,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                        .grid = {1, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&z);
+        for (int64_t i = 0; i < m_out; i++)
+            for (int64_t j = 0; j < n_out; j++) {
+                const double want = expected(c, hx, hy, i, j),
+                             have = get_elem(got, c->out, i * n_out + j);
+                ck_assert_msg(have == want, "case %d %s (%lld, %lld): %g, not %g", _i,
+                              policies[policy], (long long)i, (long long)j, have, want);
+            }
+        free(hx);
+        free(hy);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+        free_tensor(&z);
+    }
+}
+END_TEST
+
+/* ---- what the plan refuses ---- */
+
+static pl_ref operand(pl_builder *b, pl_dtype t, pl_shape s)
+{
+    return pl_smem(b, t, s, pl_mma_transforms(b, t, s.d[1]));
+}
+
+/* y as (k, n) in memory: for 32-bit types the tensor core wants K last. */
+static void major_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_wgmma(b, pl_acc(b, PL_F32, PL_SHAPE(64, 32)), operand(b, PL_TF32, PL_SHAPE(64, 32)),
+             operand(b, PL_TF32, PL_SHAPE(32, 32)));
+}
+TENSORS(major, 0, 0);
+
+/* Rows from the 4th on are no whole swizzle atoms. */
+static void view_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref y =
+        pl_window(b, operand(b, PL_BF16, PL_SHAPE(72, 64)), PL_OFF(b, 4, 0), PL_SHAPE(64, 64));
+    pl_wgmma(b, pl_acc(b, PL_F32, PL_SHAPE(64, 64)), operand(b, PL_BF16, PL_SHAPE(64, 64)),
+             pl_transpose(b, y));
+}
+TENSORS(view, 0, 0);
+
+START_TEST(operands_that_cannot_be_read_are_refused)
+{
+    struct ask a = {.kernel = _i == 0 ? &major : &view, .arch = 90, .grid = {1, 1, 1}};
+    struct build *b = build_new(&a, 0);
+    ck_assert_int_eq(b->status, PL_E_INVALID);
+    ck_assert_int_eq(b->diags.list.data[0].info->code, _i == 0 ? 4190 : 4191);
+    ck_assert_ptr_null(b->out.text);
+    build_free(b);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    rnd = random_start("check_plan_wgmma");
+    Suite *s = suite_create("plan_wgmma");
+    TCase *t = tcase_create("results");
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
+    tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 2);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
