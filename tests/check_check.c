@@ -691,7 +691,6 @@ static const char *const unserved[] = {
     "wgmma_val",
     "mma",
     "barrier_test",
-    "set_max_registers",
     "semaphore_signal",
     "semaphore_wait",
     "semaphore_read",

@@ -193,6 +193,56 @@ START_TEST(products_of_whole_numbers_are_exact)
 }
 END_TEST
 
+/* ---- registers moved between warpgroups ---- */
+
+struct share_params {
+    int32_t n_registers[3];
+};
+
+static void share_body(pl_builder *b, const void *params)
+{
+    const struct share_params *p = params;
+    pl_block_warpgroups(b, 3);
+    for (int i = 0; i < 3; i++)
+        PL_WARPGROUP(b, i)
+        {
+            if (p->n_registers[i] != 0)
+                pl_set_max_registers(b, p->n_registers[i]);
+            pl_store(b, pl_at(b, pl_param(b, 0), i), i + 1);
+        }
+}
+TENSORS(share, 0, 1);
+
+START_TEST(registers_are_shared_out_within_the_pool)
+{
+    static const struct share_params cases[] = {{{40, 232, 232}},  {{24, 240, 240}},
+                                                {{168, 168, 168}}, {{152, 0, 184}},
+                                                {{24, 240, 248}},  {{0, 176, 0}}};
+    const bool fits = _i < 4;
+    driver_use(90, "late");
+    pl_tensor y = tensor_new(PL_I32, PL_SHAPE(3), 0, 0);
+    struct ask a = {.kernel = &share,
+                    .params = &cases[_i],
+                    .arch = 90,
+                    .args = {pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    if (fits) {
+        run_ok(&a);
+        void *got = fetch(&y);
+        for (int i = 0; i < 3; i++)
+            ck_assert(get_elem(got, PL_I32, i) == i + 1);
+        free(got);
+    } else {
+        struct build *b = build_new(&a, 0);
+        ck_assert_int_eq(b->status, PL_E_INVALID);
+        ck_assert_int_eq(b->diags.list.data[0].info->code, 5190);
+        build_free(b);
+    }
+    free_tensor(&y);
+}
+END_TEST
+
 /* ---- what the plan refuses ---- */
 
 static pl_ref operand(pl_builder *b, pl_dtype t, pl_shape s)
@@ -238,6 +288,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("results");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
+    tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
     tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 2);
     suite_add_tcase(s, t);
     return s;

@@ -156,6 +156,19 @@ static void wgmma_body(pl_builder *b, const void *params)
              pl_cast(b, pl_acc_load(b, acc), t));
 }
 
+/* Registers from one warpgroup to two. */
+static void share_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_block_warpgroups(b, 3);
+    for (int i = 0; i < 3; i++)
+        PL_WARPGROUP(b, i)
+        {
+            pl_set_max_registers(b, i == 0 ? 40 : 232);
+            pl_store(b, pl_window(b, pl_param(b, 1), PL_OFF(b, 128 * i), PL_SHAPE(128)), 1.0f);
+        }
+}
+
 static const pl_param_decl op_decls[] = {
     {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY},
     {.name = "y", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY}};
@@ -174,7 +187,7 @@ static const struct op_case {
     {wgmma_body, 90, 90, PL_F16, {32, 0}},        {wgmma_body, 90, 90, PL_BF16, {128, 1}},
     {wgmma_body, 90, 90, PL_F16, {64, 1}},        {wgmma_body, 90, 90, PL_F32, {16, 0}},
     {wgmma_body, 90, 90, PL_E4M3, {128, 0}},      {wgmma_body, 90, 90, PL_E5M2, {64, 0}},
-    {wgmma_body, 90, 90, PL_I8, {32, 0}},
+    {wgmma_body, 90, 90, PL_I8, {32, 0}},         {share_body, 90, 100, PL_F32, {0, 0}},
 };
 
 static int assemble_op(const char *ptxas, const struct op_case *c, int arch)

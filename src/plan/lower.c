@@ -288,6 +288,7 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_FENCE] = pl_lower_fence,
     [PL_OP_GRIDDEP_WAIT] = pl_lower_griddep_wait,
     [PL_OP_GRIDDEP_LAUNCH] = pl_lower_griddep_launch,
+    [PL_OP_SET_MAX_REGISTERS] = pl_lower_set_max_registers,
     [PL_OP_FOR] = lower_for,
     [PL_OP_LOOP] = lower_loop,
     [PL_OP_BREAK_IF] = lower_break_if,

@@ -244,6 +244,55 @@ void pl_lower_griddep_launch(struct pl_lower *l, uint32_t id, const struct pl_op
     pl_build_do(&l->b, PL_STEP_grid_launch);
 }
 
+/* ---- registers ---- */
+
+enum { SM_REGISTERS = 65536, MOST_AT_LAUNCH = 255 };
+
+/* What each thread is given at launch: the entry requires exactly n_threads, so the assembler and the hardware agree on it. */
+static int32_t registers_at_launch(const struct pl_lower *l)
+{
+    const int32_t n = (int32_t)(SM_REGISTERS / l->n_threads / 8 * 8);
+    return n > MOST_AT_LAUNCH ? MOST_AT_LAUNCH : n;
+}
+
+/* The most that the warpgroups have at once, all of them asking for what they do: more than the CTA has, and some wait for ever. */
+static int32_t registers_wanted(const struct pl_lower *l)
+{
+    int32_t most[PL_MAX_UNITS] = {0}, sum = 0;
+    const int32_t n_units = (int32_t)(l->n_threads / 128);
+    for (uint32_t id = 1; id < l->fn->ops.n; id++) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        const int32_t unit = l->fn->blocks.data[op->block].role_warpgroup;
+        if (op->code == PL_OP_SET_MAX_REGISTERS && unit >= 0 && unit < n_units)
+            most[unit] = op->n > most[unit] ? op->n : most[unit];
+    }
+    for (int32_t i = 0; i < n_units; i++)
+        sum += most[i] != 0 ? most[i] : registers_at_launch(l);
+    return sum;
+}
+
+void pl_lower_set_max_registers(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    (void)id;
+    const int32_t base = registers_at_launch(l), pool = base * (int32_t)(l->n_threads / 128),
+                  wanted = registers_wanted(l);
+    if (wanted > pool) {
+        struct pl_where where = pl_lower_where(op);
+        where.has_values = true;
+        where.seen = wanted;
+        where.wanted = pool;
+        pl_d_register_pool(l->diags, where, wanted, pool, base);
+        l->status = PL_E_INVALID;
+        return;
+    }
+    if (op->n != base)
+        pl_build_step(&l->b,
+                      &(struct pl_sdesc){.op = PL_STEP_max_registers,
+                                         .attrs = {op->n > base ? PL_SA_DIR_up : PL_SA_DIR_down},
+                                         .n = 1,
+                                         .opnds = {pl_opnd_imm(op->n)}});
+}
+
 /* ---- transaction barriers ---- */
 
 static struct pl_opnd bar_index(struct pl_lower *l, uint32_t bar)
