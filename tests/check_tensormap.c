@@ -529,7 +529,7 @@ static uint32_t model(const struct pl_tensormap *m, const int32_t *coords, bool 
             bit += (uint64_t)c * (i == 0 ? bits : m->strides_bytes[i] * 8);
         }
         for (uint32_t k = 0; k < bits; k += 4) {
-            uint32_t outside = m->fill == 0 ? 0 : 0x7ff7 >> k % 16 & 15;
+            uint32_t outside = m->fill == 0 ? 0u : 0x7ff7u >> k % 16 & 15u;
             if (is_load)
                 set_bits(wanted_tile, (uint64_t)e * bits + k, 4,
                          is_inside ? get_bits(tensor, bit + k, 4) : outside);
