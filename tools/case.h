@@ -22,6 +22,7 @@ struct pl_case_spec {
     int64_t batch;      /* > 0: an extra leading extent */
     int64_t base_offset_bytes, pitch_elems;
     uint64_t seed;
+    bool has_specials;  /* some inputs are infinite or NaN */
     bool has_no_values; /* extents only, no inputs and no reference: to print the text */
     const char *in_npy[PL_CASE_MAX_ARGS]; /* for the inputs in order; NULL: random */
 };

@@ -78,6 +78,8 @@ static void add_tensor(struct maker *m, pl_dtype dtype, pl_shape shape, bool is_
         m->c->output = m->c->n_args;
     else if (!m->spec->has_no_values)
         pl_host_fill_random(&a->host, &m->rng);
+    if (!is_output && m->spec->has_specials && !m->spec->has_no_values)
+        pl_host_add_specials(&a->host, &m->rng);
     m->c->n_args++;
 }
 
@@ -340,12 +342,13 @@ static void rmsnorm_reference(struct pl_case *c)
             sum += pl_host_get(x, i * r.n + j) * pl_host_get(x, i * r.n + j);
         const double scale = 1.0 / sqrt(sum / (double)r.n + eps);
         for (int64_t j = 0; j < r.n; j++) {
-            const double v = pl_host_get(x, i * r.n + j) * scale *
-                             (c->args[1].kind == PL_ARG_NONE ? 1.0 : pl_host_get(w, j));
-            /* half of the sum's relative error, rsqrt.approx 2 ulp, four roundings */
+            const double weight = c->args[1].kind == PL_ARG_NONE ? 1.0 : pl_host_get(w, j),
+                         v = pl_host_get(x, i * r.n + j) * scale * weight;
+            /* half of the sum's relative error, rsqrt.approx 2 ulp, four roundings; products of subnormals round by 2^-150 */
             const double rel = u32 * ((n_steps(r.n) + 16.0) / 2.0 + 12.0);
             c->want[i * r.n + j] = v;
-            c->bound[i * r.n + j] = rel * fabs(v) + round_bound(y->dtype, v) + 0x1p-149;
+            c->bound[i * r.n + j] =
+                rel * fabs(v) + round_bound(y->dtype, v) + 0x1p-149 * (1.0 + fabs(weight));
         }
     }
 }

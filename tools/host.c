@@ -187,6 +187,14 @@ double pl_rng_normal(struct pl_rng *r)
     return sum;
 }
 
+static double random_subnormal(pl_dtype dtype, struct pl_rng *r)
+{
+    enum pl_num_fmt fmt;
+    const int bits = find_fmt(dtype, &fmt) ? pl_num_fmts[fmt].man_bits : 0;
+    const double v = pl_host_tiny(dtype) * ceil(pl_rng_uniform(r) * (ldexp(1.0, bits) - 1.0));
+    return (pl_rng_next(r) & 1) != 0 ? -v : v;
+}
+
 static double random_value(pl_dtype dtype, struct pl_rng *r)
 {
     if (pl_dtype_kind_of(dtype) == PL_KIND_INT)
@@ -200,6 +208,7 @@ static double random_value(pl_dtype dtype, struct pl_rng *r)
     case 1: return -0.0;
     case 2: return pl_rng_normal(r) * 1e-3;
     case 3: return pl_rng_normal(r) * 8.0;
+    case 4: return random_subnormal(dtype, r);
     default: return pl_rng_normal(r);
     }
 }
@@ -209,6 +218,23 @@ void pl_host_fill_random(struct pl_host *t, struct pl_rng *r)
     const int64_t n = pl_host_n_elems(t);
     for (int64_t i = 0; i < n; i++)
         pl_host_set(t, i, random_value(t->dtype, r));
+}
+
+void pl_host_add_specials(struct pl_host *t, struct pl_rng *r)
+{
+    enum pl_num_fmt fmt;
+    const int64_t n = find_fmt(t->dtype, &fmt) ? pl_host_n_elems(t) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t which = pl_rng_next(r) % 32, payload = pl_rng_next(r);
+        if (which >= 4)
+            continue;
+        pl_host_set(t, i, which == 0 ? INFINITY : which == 1 ? -INFINITY : (double)NAN);
+        if (which >= 2) /* any bits below and above the exponent and the quiet bit */
+            pl_host_set_bits(t, i,
+                             pl_host_bits(t, i) |
+                                 (payload & (((uint64_t)1 << pl_num_fmts[fmt].man_bits) - 1)) |
+                                 (which & 1) << (pl_dtype_bits(t->dtype) - 1));
+    }
 }
 
 bool pl_host_is_gap_intact(const struct pl_host *t)

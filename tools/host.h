@@ -46,7 +46,9 @@ double pl_host_epsilon(
 double pl_host_tiny(
     pl_dtype dtype); /* smallest positive value (subnormal included); 0 for integers */
 
-/* Fresh random values: floats normal(0,1) mostly, with some small, large, zero of both signs; integers over [-100, 100]. */
+/*
+ * Fresh random values: floats normal(0,1) mostly, with some small, large, subnormal, zero of both signs; integers over [-100, 100].
+ */
 struct pl_rng {
     uint64_t state;
 };
@@ -54,6 +56,8 @@ uint64_t pl_rng_next(struct pl_rng *r);
 double pl_rng_uniform(struct pl_rng *r); /* [0, 1) */
 double pl_rng_normal(struct pl_rng *r);
 void pl_host_fill_random(struct pl_host *t, struct pl_rng *r);
+/* Makes one element in eight of a float tensor infinite, of both signs, or a NaN of random sign and payload. */
+void pl_host_add_specials(struct pl_host *t, struct pl_rng *r);
 
 bool pl_host_is_gap_intact(const struct pl_host *t);
 pl_tensor pl_host_tensor(const struct pl_host *t,
