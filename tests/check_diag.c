@@ -149,7 +149,7 @@ START_TEST(every_table_is_listed)
 }
 END_TEST
 
-/* ---- every row is named by a test: by code (PL8201 or 8201) or by id ---- */
+/* ---- every row is raised by a test that names its code where codes are written, not by a number that happens to be there ---- */
 
 static char *test_texts; /* all sources and data of tests/, one after the other */
 static size_t n_text_bytes;
@@ -162,6 +162,9 @@ static void add_file(const char *path)
     test_texts = realloc(test_texts, n_text_bytes + (1 << 20) + 1);
     n_text_bytes += fread(test_texts + n_text_bytes, 1, 1 << 20, f);
     test_texts[n_text_bytes] = '\0';
+    for (size_t i = 0; i < n_text_bytes; i++)
+        if (test_texts[i] == '\0')
+            test_texts[i] = ' ';
     fclose(f);
 }
 
@@ -183,15 +186,64 @@ static void add_folder(const char *folder)
     closedir(d);
 }
 
-START_TEST(rows_are_raised_by_a_test)
+/* What stands right before a code: "PL" itself, a comparison, the rows of a table of cases, the entry of a faulting kernel. */
+static const char *const before_codes[] = {"PL", "code, ", "code == ", "{",
+                                           "R(", "BODY(",  ".entry e", "_rows[_i] == "};
+/* Functions of tests that give a code: their line holds the wanted one. */
+static const char *const code_functions[] = {"warning_of(", "bad_call("};
+
+static bool is_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Line [line, at) ends in one of the words, or holds a call of one of the functions. */
+static bool is_code_place(const char *line, const char *at)
+{
+    for (size_t i = 0; i < sizeof before_codes / sizeof before_codes[0]; i++) {
+        size_t n = strlen(before_codes[i]);
+        if ((size_t)(at - line) >= n && memcmp(at - n, before_codes[i], n) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < sizeof code_functions / sizeof code_functions[0]; i++) {
+        const char *call = strstr(line, code_functions[i]);
+        if (call != NULL && call < at && at[-1] == ' ')
+            return true;
+    }
+    return false;
+}
+
+static bool is_raised(int number)
 {
     char code[16];
-    snprintf(code, sizeof code, "%d", rows[_i].code);
-    for (size_t i = 0; i < n_text_bytes; i++)
-        if (test_texts[i] == '\0')
-            test_texts[i] = ' ';
-    bool is_named = strstr(test_texts, code) != NULL || strstr(test_texts, rows[_i].id) != NULL;
-    ck_assert_msg(is_named, "no test names PL%d %s", rows[_i].code, rows[_i].id);
+    snprintf(code, sizeof code, "%d", number);
+    for (const char *p = strstr(test_texts, code); p != NULL; p = strstr(p + 1, code)) {
+        const char *line = p;
+        while (line > test_texts && line[-1] != '\n')
+            line--;
+        if (!is_word(p[strlen(code)]) && is_code_place(line, p))
+            return true;
+    }
+    return false;
+}
+
+START_TEST(rows_are_raised_by_a_test)
+{
+    ck_assert_msg(is_raised(rows[_i].code), "no test raises PL%d %s", rows[_i].code, rows[_i].id);
+}
+END_TEST
+
+/* The search itself: a digit elsewhere does not count. */
+START_TEST(other_numbers_are_no_codes)
+{
+    char text[] =
+        "x = 1200; y[1201]; pl_alloc(1202, n); f(a, 1203);\n{12040, 1}; PL12050\n"
+        "bad_call(x);\n g(y, 1206);\nck(err.code, 1207); {1208, 0}; ck(bad_call(z), 1209)";
+    char *all = test_texts;
+    test_texts = text;
+    for (int code = 1200; code < 1210; code++)
+        ck_assert_msg(is_raised(code) == (code >= 1207), "%d", code);
+    test_texts = all;
 }
 END_TEST
 
@@ -207,6 +259,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, rows_have_a_page, 0, N_ROWS);
     tcase_add_loop_test(t, pages_have_a_row, 0, (int)pl_n_explains);
     tcase_add_loop_test(t, rows_are_raised_by_a_test, 0, N_ROWS);
+    tcase_add_test(t, other_numbers_are_no_codes);
     tcase_add_test(t, no_page_is_left_over);
     tcase_add_loop_test(t, every_table_is_listed, 0, 9);
     suite_add_tcase(s, t);

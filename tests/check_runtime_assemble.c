@@ -239,16 +239,15 @@ END_TEST
 
 /* Case 4: what a failing tool may do. */
 static const struct {
-    const char *script;
     int code;
-    const char *says;
+    const char *script, *says;
 } bad_tools[] = {
-    {"echo 'it broke' >&2; exit 1", 7001, "it broke"},
-    {": >$out; exit 1", 7001, "no log"},
-    {": >$out; exit 0", 7004, ""},
-    {"exit 0", 7004, ""},
-    {"echo text >$out; exit 0", 7004, ""}, /* not a binary */
-    {"kill -9 $$", 7001, ""},
+    {7001, "echo 'it broke' >&2; exit 1", "it broke"},
+    {7001, ": >$out; exit 1", "no log"},
+    {7004, ": >$out; exit 0", ""},
+    {7004, "exit 0", ""},
+    {7004, "echo text >$out; exit 0", ""}, /* not a binary */
+    {7001, "kill -9 $$", ""},
 };
 
 START_TEST(failing_tools)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/suite.h"
@@ -412,6 +413,132 @@ START_TEST(configurations_that_are_not_listed)
 }
 END_TEST
 
+/* Without a place in the options, messages name that of the call; the plain functions know none. */
+START_TEST(places_of_calls)
+{
+    pl_prepared *p;
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    args[1].u.tensor.rank = 1;
+    int line = __LINE__ + 1;
+    ck_assert_int_eq(pl_launch(ctx, &kernel, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.line, line);
+    ck_assert_ptr_nonnull(strstr(err.file, "check_runtime_launch.c"));
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, &o, &p, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.line, line + 3);
+    ck_assert_ptr_null(p);
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.line, line + 6);
+    args[1].u.tensor.rank = 2;
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+    args[1].u.tensor.rank = 1;
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.line, line + 11);
+    o.file = "program.c";
+    o.line = 42;
+    ck_assert_int_eq(pl_launch(ctx, &kernel, stream, args, 2, &o, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.line, 42);
+    ck_assert_str_eq(err.file, "program.c");
+    pl_status (*const plain)(pl_context *, const pl_kernel *, pl_stream, const pl_arg *, size_t,
+                             const pl_launch_options *, pl_error *) = pl_launch;
+    ck_assert_int_eq(plain(ctx, &kernel, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_str_eq(err.file, "");
+    ck_assert_int_eq((pl_launch)(ctx, &kernel, stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq((pl_launch_prepared)(p, stream, args, 2, &err), PL_E_INVALID);
+    ck_assert_str_eq(err.file, "");
+    pl_prepared_destroy(p);
+    ck_assert_int_eq((pl_prepare)(ctx, &kernel, args, 2, NULL, &p, &err), PL_E_INVALID);
+    ck_assert_str_eq(err.file, "");
+}
+END_TEST
+
+static int bad_call(pl_status st) { return st == PL_E_INVALID ? err.code : -1; }
+
+/* A NULL where something is needed is a diagnostic. */
+START_TEST(null_pointers)
+{
+    pl_prepared *p;
+    static pl_pack pack;
+    uint64_t address;
+    char byte;
+    ck_assert_int_eq(bad_call(pl_prepare(ctx, &kernel, args, 2, NULL, NULL, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepare(NULL, &kernel, args, 2, NULL, &p, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepare(ctx, NULL, args, 2, NULL, &p, &err)), 6120);
+    ck_assert_int_eq(bad_call(pl_prepare(ctx, &kernel, NULL, 2, NULL, &p, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepare_all(ctx, &kernel, NULL, 2, NULL, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepare_all(NULL, &kernel, args, 2, NULL, &err)), 6110);
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+    ck_assert_int_eq(bad_call(pl_launch_prepared(NULL, stream, args, 2, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_launch_prepared(p, stream, NULL, 2, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepared_pack(NULL, args, 2, &pack, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepared_pack(p, NULL, 2, &pack, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_prepared_pack(p, args, 2, NULL, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_alloc(ctx, 16, NULL, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_alloc(NULL, 16, &address, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_free(NULL, 16, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_upload(ctx, 16, NULL, 1, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_upload(NULL, 16, &byte, 1, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_download(ctx, NULL, 16, 1, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_download(NULL, &byte, 16, 1, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_synchronize(NULL, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_host_callback(ctx, stream, NULL, NULL, 0, &err)), 6110);
+    ck_assert_int_eq(bad_call(pl_context_create(NULL, NULL, &err)), 6110);
+    ck_assert_int_eq(pl_upload(ctx, 16, NULL, 0, &err), PL_OK);
+    ck_assert_int_eq(pl_download(ctx, NULL, 16, 0, &err), PL_OK);
+    ck_assert_int_eq(pl_report_create(NULL), PL_E_INVALID);
+    pl_report_clear(NULL);
+    ck_assert_uint_eq(pl_report_count(NULL) + pl_report_n_errors(NULL), 0);
+    ck_assert(!pl_report_get(NULL, 0, NULL));
+    ck_assert_uint_eq(pl_context_last_launches(NULL, NULL, 3), 0);
+    ck_assert_uint_eq(pl_context_stats(NULL).launches, 0);
+    ck_assert_str_eq(pl_context_info(NULL).driver_path, "");
+    pl_context_write_prometheus(NULL, ignore_text, NULL);
+    pl_context_write_prometheus(ctx, NULL, NULL);
+    launch_ok();
+    ck_assert_uint_eq(pl_context_last_launches(ctx, NULL, 3), 1);
+    pl_prepared_destroy(p);
+}
+END_TEST
+
+static int n_rejected;
+static char rejected_text[512], rejected_kernel[64];
+
+static void note_rejection(const pl_event *e, void *user)
+{
+    (void)user;
+    if (e->kind != PL_EVENT_REJECTED)
+        return;
+    n_rejected++;
+    ck_assert_int_eq(e->level, PL_LEVEL_ERROR);
+    snprintf(rejected_text, sizeof rejected_text, "%s", e->text);
+    snprintf(rejected_kernel, sizeof rejected_kernel, "%s", e->kernel);
+}
+
+START_TEST(rejections_are_told)
+{
+    pl_prepared *p, *other;
+    const pl_context_options o = {.cache_dir = "", .event = note_rejection};
+    pl_context_destroy(ctx);
+    make_context(&o);
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &p, &err), PL_OK);
+    launch_ok();
+    ck_assert_int_eq(n_rejected, 0);
+    args[0].u.tensor.dtype = PL_I32;
+    ck_assert_int_eq(launch(), PL_E_INVALID);
+    ck_assert_int_eq(n_rejected, 1);
+    ck_assert_str_eq(rejected_text, err.text);
+    ck_assert_str_eq(rejected_kernel, "twice");
+    ck_assert_int_eq(pl_prepare(ctx, &kernel, args, 2, NULL, &other, &err), PL_E_INVALID);
+    ck_assert_int_eq(pl_prepare_all(ctx, &kernel, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(pl_launch_prepared(p, stream, args, 2, &err), PL_E_INVALID);
+    ck_assert_int_eq(n_rejected, 4);
+    ck_assert_int_eq(pl_launch(ctx, &kernel, stream, args, 2, NULL, NULL), PL_E_INVALID);
+    ck_assert_int_eq(n_rejected, 5);
+    ck_assert_str_eq(rejected_text, "");
+    ck_assert_uint_eq(stats().rejected, 5);
+    pl_prepared_destroy(p);
+}
+END_TEST
+
 /* A body that breaks a rule: no text. */
 static void bad_body(pl_builder *b, const void *params)
 {
@@ -758,6 +885,66 @@ START_TEST(grids_are_multiples_of_the_cluster)
     ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_INVALID);
     ck_assert_int_eq(err.code, 6134);
     ck_assert_int_eq(err.dimension, 0);
+}
+END_TEST
+
+static void staged_body(pl_builder *b, const void *params)
+{
+    const pl_shape tile = PL_SHAPE(16, 128);
+    (void)params;
+    pl_offs at = PL_OFF(b, pl_program_id(b, 1), pl_program_id(b, 0));
+    pl_ref s = pl_smem(b, PL_F32, tile, PL_SWIZZLE_NONE);
+    pl_store(b, s, pl_load(b, pl_tile(b, pl_param(b, 0), at, tile)));
+    pl_commit_smem(b);
+    pl_store(b, pl_tile(b, pl_param(b, 1), at, tile), pl_load(b, s));
+}
+
+/* PL6133: the device's own figure, below its chip's, is what counts. */
+START_TEST(more_shared_memory_than_the_device_has)
+{
+    pl_kernel k = kernel;
+    k.body = staged_body;
+    ctx->device.smem_bytes = 16 * 128 * 4 - 1;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(err.code, 6133);
+    ck_assert_int_ge(err.actual, 16 * 128 * 4);
+    ck_assert_int_eq(err.expected, 16 * 128 * 4 - 1);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 0);
+    ctx->device.smem_bytes = err.actual;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_OK);
+}
+END_TEST
+
+enum { N_MANY_PARAMS = 24 };
+
+static void many_params_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_offs at = PL_OFF(b, pl_program_id(b, 1), pl_program_id(b, 0));
+    pl_val sum = pl_load(b, pl_tile(b, pl_param(b, 0), at, PL_SHAPE(1, 128)));
+    for (int i = 1; i < N_MANY_PARAMS - 1; i++)
+        sum = pl_add(b, sum, pl_load(b, pl_tile(b, pl_param(b, i), at, PL_SHAPE(1, 128))));
+    pl_store(b, pl_tile(b, pl_param(b, N_MANY_PARAMS - 1), at, PL_SHAPE(1, 128)), sum);
+}
+
+/* PL6135: each tensor brings its address, extents and strides. */
+START_TEST(more_parameters_than_a_launch_takes)
+{
+    pl_param_decl many_decls[N_MANY_PARAMS];
+    pl_arg many_args[N_MANY_PARAMS];
+    pl_kernel k = kernel;
+    for (int i = 0; i < N_MANY_PARAMS; i++) {
+        many_decls[i] = decls[i == N_MANY_PARAMS - 1];
+        many_args[i] = args[0];
+        many_args[i].u.tensor.address += (uint64_t)i << 20;
+    }
+    k.params = many_decls;
+    k.n_params = N_MANY_PARAMS;
+    k.body = many_params_body;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, many_args, N_MANY_PARAMS, NULL, &err),
+                     PL_E_UNSUPPORTED);
+    ck_assert_msg(err.code == 6135, "%s", err.text);
+    ck_assert_uint_eq(nd->n_calls[ND_LibraryLoadData], 0);
 }
 END_TEST
 
@@ -1210,6 +1397,29 @@ START_TEST(notes_of_stored_code)
 }
 END_TEST
 
+static void note_log(pl_severity_level level, const char *topic, const char *text, void *user)
+{
+    (void)topic, (void)user;
+    ck_assert_int_eq(level, PL_LEVEL_WARNING);
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+/* PL6150: there is no report before there is a context, so the log hears it; launches go on without the disk. */
+START_TEST(open_folders_are_told)
+{
+    const pl_context_options o = {.cache_dir = cache_folder, .log = note_log};
+    char want[256];
+    pl_context_destroy(ctx);
+    ck_assert_int_eq(chmod(cache_folder, 0777), 0);
+    make_context(&o);
+    snprintf(want, sizeof want, "the cache folder %s is not used: others may write to it",
+             cache_folder);
+    ck_assert_str_eq(logged, want);
+    launch_ok();
+    ck_assert_int_eq(rmdir(cache_folder), 0); /* nothing was put in it */
+}
+END_TEST
+
 static pl_status absent_assembler(const struct pl_assembler *a, const struct pl_driver *driver,
                                   const struct pl_asm_request *q, struct pl_asm_result *out,
                                   struct pl_call *call)
@@ -1364,13 +1574,14 @@ static Suite *make_suite(void)
         {"errors",
          {broken_arguments, broken_kernels, configurations_that_are_not_listed, broken_bodies,
           recursion, recursion_from_callbacks, faults_name_the_last_launches,
-          last_launches_beside_launches}},
+          last_launches_beside_launches, places_of_calls, null_pointers, rejections_are_told}},
         {"policies",
          {asynchronous_builds, blocking_beside_asynchronous, ending_with_builds_waiting,
           never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
           legacy_stream_beside_a_capture}},
         {"grids",
-         {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster}},
+         {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster,
+          more_shared_memory_than_the_device_has, more_parameters_than_a_launch_takes}},
         {"contexts",
          {two_cuda_contexts, stream_of_another_device, tensor_of_another_device,
           more_contexts_than_slots, threads_share_one_build}},
@@ -1381,7 +1592,7 @@ static Suite *make_suite(void)
         {"disk",
          {second_process_reads_the_disk, edited_body, damaged_entry_is_rebuilt,
           disk_troubles_are_told, assembler_notes, refusals_are_remembered,
-          absences_are_not_remembered, notes_of_stored_code}},
+          absences_are_not_remembered, open_folders_are_told, notes_of_stored_code}},
         {"memory",
          {out_of_memory_at_every_allocation, scratch_limits, warm_launches_allocate_nothing}},
         {"text", {text_without_a_device}},

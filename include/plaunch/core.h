@@ -69,6 +69,22 @@ typedef struct pl_error {
     char text[512]; /* complete sentence with values, NUL-terminated, then what to do about it */
 } pl_error;
 
+/* ---- places in the caller's source ---- */
+
+typedef struct pl_loc {
+    const char *file; /* a string literal, or as long-lived; NULL: unknown */
+    int line;
+} pl_loc;
+
+static inline pl_loc pl_loc_make(const char *file, int line)
+{
+    pl_loc l;
+    l.file = file;
+    l.line = line;
+    return l;
+}
+#define PL_LOC pl_loc_make(__FILE__, __LINE__)
+
 /* ---- reports: every diagnostic of a request ---- */
 
 typedef enum pl_severity_level {
@@ -93,10 +109,11 @@ typedef struct pl_report_item {
     bool has_values;
 } pl_report_item;
 
+/* Belongs to no context, so its memory is malloc's, also while a context with functions of its own adds to it. */
 PL_API PL_MUST_CHECK pl_status pl_report_create(pl_report **out);
 PL_API void pl_report_destroy(pl_report *r); /* NULL is fine */
 PL_API void pl_report_clear(pl_report *r);
-PL_API size_t pl_report_count(const pl_report *r);
+PL_API size_t pl_report_count(const pl_report *r); /* 0 for NULL */
 PL_API size_t pl_report_n_errors(const pl_report *r);
 /* Strings live until the report is cleared, used by another call, or destroyed. False when i is out of range. */
 PL_API bool pl_report_get(const pl_report *r, size_t i, pl_report_item *out);

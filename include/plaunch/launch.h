@@ -95,7 +95,7 @@ typedef struct pl_launch_dims {
  *                dimension, value seen and value wanted. NULL: every tensor is free.
  */
 typedef struct pl_kernel {
-    size_t struct_size; /* sizeof(pl_kernel); PL_KERNEL fills it */
+    size_t struct_size; /* sizeof(pl_kernel) */
     const char *name;   /* [a-z][a-z0-9_]*, at most 40 bytes; the entry is pl_<name>_<key8> */
     const pl_param_decl *params;
     size_t n_params;
@@ -128,7 +128,7 @@ typedef enum pl_event_kind {
     PL_EVENT_EMULATED,  /* WARNING: no real device was found, the emulated driver is used */
     PL_EVENT_SLOW_CODE, /* WARNING: an assembler note that means slow code */
     PL_EVENT_EVICTED,
-    PL_EVENT_REJECTED /* a request broke a rule */
+    PL_EVENT_REJECTED /* ERROR: a request broke a rule (PL_E_INVALID); the text is that of pl_error when the call has one */
 } pl_event_kind;
 
 typedef struct pl_event {
@@ -141,7 +141,8 @@ typedef struct pl_event {
 
 /*
  * Callbacks are never called under a lock of plaunch's. They may be called from any thread that is inside a pl_ function, and
- * from the workers of PL_COMPILE_ASYNC.
+ * from the workers of PL_COMPILE_ASYNC. While their thread builds a kernel (BUILD, DISK_HIT, CORRUPT, SLOW_CODE, EVICTED and the
+ * topics of PLAUNCH_DEBUG) a call that takes a context is answered PL_E_RECURSION: launch after the call that builds.
  */
 typedef void (*pl_log_function)(pl_severity_level level, const char *topic, const char *text,
                                 void *user);
@@ -204,8 +205,8 @@ PL_API PL_MUST_CHECK pl_status pl_context_create(pl_context **out,
                                                  const pl_context_options *options, pl_error *err);
 /* All prepared handles of the context must be gone and its streams idle. NULL is fine. */
 PL_API void pl_context_destroy(pl_context *ctx);
-PL_API pl_context_facts pl_context_info(const pl_context *ctx);
-PL_API pl_stats pl_context_stats(const pl_context *ctx);
+PL_API pl_context_facts pl_context_info(const pl_context *ctx); /* all zero for NULL */
+PL_API pl_stats pl_context_stats(const pl_context *ctx);        /* all zero for NULL */
 /* Prometheus text format through `put` (called with pieces of text); the names are plaunch_<stat>. */
 PL_API void pl_context_write_prometheus(const pl_context *ctx,
                                         void (*put)(const char *text, size_t n_bytes, void *user),
@@ -256,13 +257,48 @@ typedef struct pl_launch_options {
     pl_report *report;   /* receives all diagnostics; may be NULL */
     pl_stage_ns *stages; /* receives the times; may be NULL */
     int32_t config;      /* configuration + 1; 0: the best one */
-    const char *file;    /* the caller's place, for messages; NULL: unknown */
+    const char *file;    /* the place that messages name; NULL: that of the call itself */
     int32_t line;
 } pl_launch_options;
 
+/*
+ * Launch a kernel: find its variant for these arguments, build it when there is none yet, and hand it to the driver. Returns as
+ * soon as the launch is queued.
+ *
+ *   kernel   must live as long as the context
+ *   stream   of the context's device; its CUDA context is used, whatever is current. NULL: the legacy stream of the current
+ *            context when that is on the device, else of the primary one
+ *   args     one for each parameter of the kernel, pl_arg_none() for an absent optional one; looked at during the call only.
+ *            Extents of 0 are fine: where nothing is to be written, nothing is launched
+ *   options  NULL: all defaults
+ *   err      NULL: only the status is wanted
+ *
+ * Nothing is launched unless PL_OK is given:
+ *   PL_E_INVALID      arguments, options, kernel or body break a rule (all of them in options->report), or the stream or a
+ *                     tensor is of another device
+ *   PL_E_UNSUPPORTED  not served on this chip
+ *   PL_E_NOT_CACHED, PL_E_PENDING   not built, and options->policy is NEVER or ASYNC
+ *   PL_E_CAPTURING    not built, and the stream is capturing; the capture stays valid. Prepare it before the capture
+ *   PL_E_ASSEMBLER, PL_E_DRIVER, PL_E_NOMEM   driver_code of err is the driver's own
+ *   PL_E_FAULT        an earlier kernel faulted
+ *   PL_E_FORKED, PL_E_IN_CALLBACK, PL_E_RECURSION   called where launches are not possible
+ *
+ * Threads: any number at a time; several that miss on one variant build it once. A warm launch takes no lock and allocates nothing.
+ * Capture: a variant that is built becomes a node of the graph, and its code stays loaded until the context ends.
+ */
 PL_API PL_MUST_CHECK pl_status pl_launch(pl_context *ctx, const struct pl_kernel *kernel,
                                          pl_stream stream, const pl_arg *args, size_t n_args,
                                          const struct pl_launch_options *options, pl_error *err);
+
+/*
+ * The same from a named place, for error messages. A call written pl_launch(...) in C or C++ is this one with the place of the
+ * call; (pl_launch)(...) or a pointer to it is the plain function, which knows no place.
+ */
+PL_API PL_MUST_CHECK pl_status pl_launch_at(pl_loc at, pl_context *ctx,
+                                            const struct pl_kernel *kernel, pl_stream stream,
+                                            const pl_arg *args, size_t n_args,
+                                            const struct pl_launch_options *options, pl_error *err);
+#define pl_launch(...) pl_launch_at(PL_LOC, __VA_ARGS__)
 
 typedef enum pl_text_kind { PL_TEXT_PTX, PL_TEXT_PLAN, PL_TEXT_TRACE } pl_text_kind;
 
@@ -292,16 +328,48 @@ PL_API PL_MUST_CHECK pl_status pl_emit(const struct pl_kernel *kernel, const pl_
 /* One built variant: immutable, shareable between threads, valid until destroyed. Takes tensors of any dims of that variant. */
 typedef struct pl_prepared pl_prepared;
 
+/*
+ * Build the variant that serves a request, load it in the current CUDA context (the primary one when none of the device is
+ * current), and keep it loaded until the context ends. Nothing is launched.
+ *
+ *   args     as for pl_launch(); of tensors, what the variant depends on: element types, ranks, baked extents, and alignment,
+ *            strides and size as far as the kernel specialises on them
+ *   options  as for pl_launch(); what is said about pdl, workspace and params holds for each launch of the handle. NULL: defaults
+ *   out      the handle, to be destroyed before the context; NULL on failure
+ *
+ * Errors: those of pl_launch() before the launch. Threads: any. Capture: loads are made in the RELAXED capture mode of this
+ * thread, so that a capture elsewhere stays valid; a stream of this thread may be capturing too.
+ */
 PL_API PL_MUST_CHECK pl_status pl_prepare(pl_context *ctx, const struct pl_kernel *kernel,
                                           const pl_arg *args, size_t n_args,
                                           const struct pl_launch_options *options,
                                           pl_prepared **out, pl_error *err);
+/* The same from a named place: see pl_launch_at(). */
+PL_API PL_MUST_CHECK pl_status pl_prepare_at(pl_loc at, pl_context *ctx,
+                                             const struct pl_kernel *kernel, const pl_arg *args,
+                                             size_t n_args, const struct pl_launch_options *options,
+                                             pl_prepared **out, pl_error *err);
+#define pl_prepare(...) pl_prepare_at(PL_LOC, __VA_ARGS__)
 PL_API void pl_prepared_destroy(pl_prepared *p); /* NULL is fine */
-/* Takes no lock, allocates nothing; PL_E_VARIANT when the arguments belong to another variant. */
+/*
+ * Launch a prepared variant with other tensors of the same kind. Takes no lock, allocates nothing, builds nothing; in a CUDA
+ * context that it has not been launched in before, the first launch loads it there (PL_E_CAPTURING when the stream captures).
+ *
+ * Errors: PL_E_VARIANT when the arguments belong to another variant; else as pl_launch(). Threads: any, also with one handle.
+ */
 PL_API PL_MUST_CHECK pl_status pl_launch_prepared(const pl_prepared *p, pl_stream stream,
                                                   const pl_arg *args, size_t n_args, pl_error *err);
+/* The same from a named place: see pl_launch_at(). */
+PL_API PL_MUST_CHECK pl_status pl_launch_prepared_at(pl_loc at, const pl_prepared *p,
+                                                     pl_stream stream, const pl_arg *args,
+                                                     size_t n_args, pl_error *err);
+#define pl_launch_prepared(...) pl_launch_prepared_at(PL_LOC, __VA_ARGS__)
 
-/* Builds every variant (configurations x fact combinations) for the dtypes and baked dims of args. */
+/*
+ * Builds and keeps every variant (configurations x fact combinations) for the dtypes and baked dims of args, so that no later
+ * launch of such tensors misses. Configurations that do not serve them are left out. Errors, threads, capture: as pl_prepare();
+ * what was built before an error stays.
+ */
 PL_API PL_MUST_CHECK pl_status pl_prepare_all(pl_context *ctx, const struct pl_kernel *kernel,
                                               const pl_arg *args, size_t n_args,
                                               const struct pl_launch_options *options,
@@ -328,20 +396,33 @@ typedef struct pl_pack {
         unsigned char storage[4096];
 } pl_pack;
 
+/* Fill a pack for a launch of the prepared variant with these arguments; launches nothing. Errors: as pl_launch_prepared(). */
 PL_API PL_MUST_CHECK pl_status pl_prepared_pack(const pl_prepared *p, const pl_arg *args,
                                                 size_t n_args, pl_pack *out, pl_error *err);
 
-/* ---- memory helpers for small programs; n_bytes 0 is fine ---- */
+/*
+ * ---- memory helpers for small programs ----
+ *
+ * On the device's primary CUDA context, and synchronous: they wait for the default stream, and may not be called while a stream
+ * captures. n_bytes 0 is fine and does nothing. Threads: any.
+ *
+ * Errors: PL_E_INVALID for a NULL pointer, PL_E_NOMEM, PL_E_DRIVER (bad address or size; driver_code says), PL_E_FAULT, and
+ * PL_E_FORKED, PL_E_IN_CALLBACK, PL_E_RECURSION as pl_launch().
+ */
 
+/* Device memory, aligned to 256 bytes at least, not cleared. *address is 0 for 0 bytes and on failure. */
 PL_API PL_MUST_CHECK pl_status pl_alloc(pl_context *ctx, size_t n_bytes, uint64_t *address,
                                         pl_error *err);
+/* Gives back what pl_alloc() gave; waits for the GPU. 0 is fine. */
 PL_API PL_MUST_CHECK pl_status pl_free(pl_context *ctx, uint64_t address, pl_error *err);
+/* Host to device; `from` may be changed when it returns. */
 PL_API PL_MUST_CHECK pl_status pl_upload(pl_context *ctx, uint64_t to, const void *from,
                                          size_t n_bytes, pl_error *err);
+/* Device to host; what the default stream was doing is in it. */
 PL_API PL_MUST_CHECK pl_status pl_download(pl_context *ctx, void *to, uint64_t from, size_t n_bytes,
                                            pl_error *err);
-PL_API PL_MUST_CHECK pl_status
-pl_synchronize(pl_context *ctx, pl_error *err); /* the whole context; reports faults */
+/* Waits for all work of the primary context; PL_E_FAULT when a kernel faulted. */
+PL_API PL_MUST_CHECK pl_status pl_synchronize(pl_context *ctx, pl_error *err);
 
 /* ---- host functions in stream order ---- */
 

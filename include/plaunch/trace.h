@@ -36,20 +36,6 @@ typedef struct pl_pipe {
     uint32_t id;
 } pl_pipe;
 
-typedef struct pl_loc {
-    const char *file; /* must outlive the trace (a string literal) */
-    int line;
-} pl_loc;
-
-static inline pl_loc pl_loc_make(const char *file, int line)
-{
-    pl_loc l;
-    l.file = file;
-    l.line = line;
-    return l;
-}
-#define PL_LOC pl_loc_make(__FILE__, __LINE__)
-
 static inline pl_val pl_val_none(void)
 {
     pl_val v;

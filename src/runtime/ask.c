@@ -59,8 +59,10 @@ static pl_status take_options(struct pl_ask *ask, const pl_launch_options *optio
     if (options->stages != NULL)
         *options->stages = (pl_stage_ns){0};
     call->report = options->report;
-    call->file = options->file;
-    call->line = options->line;
+    if (options->file != NULL) {
+        call->file = options->file;
+        call->line = options->line;
+    }
     return PL_OK;
 }
 
@@ -98,6 +100,8 @@ static pl_status fail_args(const struct pl_args_request *q, struct pl_call *call
 pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call)
 {
     pl_request *r = &ask->request;
+    if (r->args == NULL && r->n_args != 0)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function, "args is NULL");
     if (pl_quick_args(r->kernel, r->args, r->n_args, &r->facts) &&
         (r->kernel->expect_shape == NULL || pl_quick_shapes(r)))
         return PL_OK;
@@ -178,8 +182,6 @@ pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel, const pl_arg 
     pl_status st = take_options(ask, options, call);
     if (st != PL_OK)
         return st;
-    if (args == NULL && n_args != 0)
-        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function, "args is NULL");
     ask->request = (pl_request){.kernel = kernel, .args = args, .n_args = n_args, .device = device};
     st = take_kernel_options(ask, call);
     if (st == PL_OK)

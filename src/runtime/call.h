@@ -36,6 +36,15 @@ struct pl_call {
 /* Begin a call: *err is cleared when given. */
 struct pl_call pl_call_make(const char *function, struct pl_context *ctx, pl_error *err);
 
+static inline struct pl_call pl_call_make_at(const char *function, pl_loc at,
+                                             struct pl_context *ctx, pl_error *err)
+{
+    struct pl_call call = pl_call_make(function, ctx, err);
+    call.file = at.file;
+    call.line = at.line;
+    return call;
+}
+
 /* The general form under pl_e_<id>(); returns `status`. Warnings and notes go to the report and the log, not to the error. */
 pl_status pl_call_fail(struct pl_call *call, pl_status status, const struct pl_diag_info *info,
                        struct pl_where where, const char *fmt, ...)

@@ -61,6 +61,8 @@ void pl_context_tell(struct pl_context *ctx, pl_event_kind kind, pl_severity_lev
 size_t pl_context_last_launches(const pl_context *ctx, pl_launch_record *records, size_t n_records)
 {
     size_t n = 0;
+    if (ctx == NULL)
+        return 0;
     for (const struct pl_thread *t = atomic_load(&ctx->threads.all); t != NULL; t = t->next) {
         uint32_t end = atomic_load(&t->n_recent);
         uint32_t first = end > PL_RECENT_COUNT ? end - PL_RECENT_COUNT : 0;
@@ -68,7 +70,7 @@ size_t pl_context_last_launches(const pl_context *ctx, pl_launch_record *records
             pl_launch_record r;
             if (!pl_thread_recall(t, i - 1, &r))
                 continue; /* its thread launches right now, and that was its oldest */
-            if (n < n_records)
+            if (records != NULL && n < n_records)
                 records[n] = r;
             n++;
         }
@@ -456,6 +458,8 @@ void pl_context_destroy(pl_context *ctx)
 
 pl_context_facts pl_context_info(const pl_context *ctx)
 {
+    if (ctx == NULL)
+        return (pl_context_facts){.driver_version = 0};
     pl_context_facts f = {.driver_version = ctx->driver.version,
                           .is_emulated = ctx->driver.is_emulated,
                           .device = ctx->device};
@@ -471,7 +475,9 @@ pl_context_facts pl_context_info(const pl_context *ctx)
 
 pl_stats pl_context_stats(const pl_context *ctx)
 {
-    pl_stats s;
+    pl_stats s = {0};
+    if (ctx == NULL)
+        return s;
 #define PL_STAT_SUM_(name, text) s.name = pl_threads_sum(&ctx->threads, PL_STAT_##name);
     PL_STAT_LIST(PL_STAT_SUM_)
 #undef PL_STAT_SUM_
@@ -489,7 +495,7 @@ void pl_context_write_prometheus(const pl_context *ctx,
         PL_STAT_LIST(PL_STAT_ROW_)
 #undef PL_STAT_ROW_
     };
-    for (int i = 0; i < PL_STAT_COUNT; i++) {
+    for (int i = 0; ctx != NULL && put != NULL && i < PL_STAT_COUNT; i++) {
         char line[256];
         int n = snprintf(line, sizeof line,
                          "# HELP plaunch_%s %s\n# TYPE plaunch_%s counter\nplaunch_%s %llu\n",

@@ -202,6 +202,17 @@ pl_status pl_variant_get(struct pl_variant **out, struct pl_ask *ask, struct pl_
 
 /* ---- pl_launch ---- */
 
+pl_status pl_run_end(struct pl_run *run, pl_status st)
+{
+    struct pl_call *call = run->call;
+    if (st != PL_E_INVALID)
+        return st;
+    pl_thread_count(run->thread, PL_STAT_rejected, 1);
+    pl_context_tell(call->ctx, PL_EVENT_REJECTED, PL_LEVEL_ERROR, call->kernel,
+                    call->err != NULL ? call->err->text : "", 0);
+    return st;
+}
+
 static pl_status launch_timed(struct pl_variant *v, const struct pl_ask *ask,
                               const pl_launch_dims *dims, struct pl_run *run)
 {
@@ -275,15 +286,14 @@ static pl_status launch_new(const pl_kernel *kernel, const struct pl_memo_key *k
         st = launch_asked(&ask, run);
     if (st == PL_OK && run->memo->variant != NULL && !ask.is_nearest)
         pl_memo_fill(run->memo, key, kernel->options_bytes);
-    if (st == PL_E_INVALID)
-        pl_thread_count(run->thread, PL_STAT_rejected, 1);
-    return st;
+    return pl_run_end(run, st);
 }
 
-pl_status pl_launch(pl_context *ctx, const pl_kernel *kernel, pl_stream stream, const pl_arg *args,
-                    size_t n_args, const pl_launch_options *options, pl_error *err)
+pl_status pl_launch_at(pl_loc at, pl_context *ctx, const pl_kernel *kernel, pl_stream stream,
+                       const pl_arg *args, size_t n_args, const pl_launch_options *options,
+                       pl_error *err)
 {
-    struct pl_call call = pl_call_make("pl_launch", ctx, err);
+    struct pl_call call = pl_call_make_at("pl_launch", at, ctx, err);
     struct pl_run run = {.call = &call, .stream = stream};
     const struct pl_memo_key key = {
         .owner = (uint64_t)(uintptr_t)kernel, .args = args, .n_args = n_args, .options = options};
@@ -303,4 +313,10 @@ pl_status pl_launch(pl_context *ctx, const pl_kernel *kernel, pl_stream stream, 
             return st;
     }
     return launch_new(kernel, &key, &run);
+}
+
+pl_status(pl_launch)(pl_context *ctx, const pl_kernel *kernel, pl_stream stream, const pl_arg *args,
+                     size_t n_args, const pl_launch_options *options, pl_error *err)
+{
+    return pl_launch_at(pl_loc_make(NULL, 0), ctx, kernel, stream, args, n_args, options, err);
 }

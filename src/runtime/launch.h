@@ -36,6 +36,9 @@ PL_MUST_CHECK pl_status pl_launch_packed(const struct pl_variant *v, struct pl_p
 PL_MUST_CHECK pl_status pl_launch_variant(struct pl_variant *v, const struct pl_ask *ask,
                                           const pl_launch_dims *dims, struct pl_run *run);
 
+/* A call's last word: a request that broke a rule is counted and told to the event function. Gives st back. */
+pl_status pl_run_end(struct pl_run *run, pl_status st);
+
 /*
  * Find or build the variant of a request, and mark it as in use by this thread (thread->in_use) until that is cleared. A miss
  * loads in the run's place. The run's memo (if any) gets the entry.

@@ -17,6 +17,12 @@ static pl_status begin(struct helper *h, const char *function, pl_context *ctx, 
     return pl_place_push(&h->place, ctx, &h->call);
 }
 
+static pl_status fail_null(const char *function, const char *what, pl_error *err)
+{
+    struct pl_call call = pl_call_make(function, NULL, err);
+    return pl_e_bad_call(&call, PL_E_INVALID, (struct pl_where){0}, function, what);
+}
+
 static pl_status end(struct helper *h, const char *function, pl_cu_result r)
 {
     pl_place_leave(&h->place, h->call.ctx);
@@ -26,6 +32,8 @@ static pl_status end(struct helper *h, const char *function, pl_cu_result r)
 pl_status pl_alloc(pl_context *ctx, size_t n_bytes, uint64_t *address, pl_error *err)
 {
     struct helper h;
+    if (address == NULL)
+        return fail_null("pl_alloc", "address is NULL", err);
     *address = 0;
     pl_status st = begin(&h, "pl_alloc", ctx, err);
     if (st != PL_OK)
@@ -46,6 +54,8 @@ pl_status pl_free(pl_context *ctx, uint64_t address, pl_error *err)
 pl_status pl_upload(pl_context *ctx, uint64_t to, const void *from, size_t n_bytes, pl_error *err)
 {
     struct helper h;
+    if (from == NULL && n_bytes != 0)
+        return fail_null("pl_upload", "from is NULL", err);
     pl_status st = begin(&h, "pl_upload", ctx, err);
     if (st != PL_OK)
         return st;
@@ -56,6 +66,8 @@ pl_status pl_upload(pl_context *ctx, uint64_t to, const void *from, size_t n_byt
 pl_status pl_download(pl_context *ctx, void *to, uint64_t from, size_t n_bytes, pl_error *err)
 {
     struct helper h;
+    if (to == NULL && n_bytes != 0)
+        return fail_null("pl_download", "to is NULL", err);
     pl_status st = begin(&h, "pl_download", ctx, err);
     if (st != PL_OK)
         return st;

@@ -43,11 +43,10 @@ struct preparation {
     struct pl_run run;
 };
 
-static pl_status begin(struct preparation *w, const char *function, pl_context *ctx,
-                       const pl_kernel *kernel, const pl_arg *args, size_t n_args,
-                       const pl_launch_options *options, pl_error *err)
+static pl_status begin(struct preparation *w, const pl_kernel *kernel, const pl_arg *args,
+                       size_t n_args, const pl_launch_options *options)
 {
-    w->call = pl_call_make(function, ctx, err);
+    struct pl_context *ctx = w->call.ctx;
     w->run = (struct pl_run){.call = &w->call};
     pl_status st = pl_context_check(ctx, &w->call);
     if (st != PL_OK)
@@ -57,27 +56,29 @@ static pl_status begin(struct preparation *w, const char *function, pl_context *
         return pl_e_out_of_memory(&w->call, PL_E_NOMEM, nowhere, "the thread's block");
     w->ask.ptx_cap = ctx->ptx_cap;
     st = pl_ask_make(&w->ask, kernel, args, n_args, options, &ctx->device, &w->call);
-    if (st == PL_E_INVALID)
-        pl_thread_count(w->run.thread, PL_STAT_rejected, 1);
     if (st == PL_OK)
         st = pl_place_find(&w->run.place, ctx, NULL, &w->call);
     w->run.place.is_capturing = false; /* loads run with this thread's capture mode RELAXED */
-    return st;
+    return st == PL_OK ? PL_OK : pl_run_end(&w->run, st);
 }
 
-static void end(struct preparation *w)
+static pl_status end(struct preparation *w, pl_status st)
 {
     atomic_store_explicit(&w->run.thread->in_use, NULL, memory_order_release);
     pl_place_leave(&w->run.place, w->call.ctx);
+    return pl_run_end(&w->run, st);
 }
 
-pl_status pl_prepare(pl_context *ctx, const pl_kernel *kernel, const pl_arg *args, size_t n_args,
-                     const pl_launch_options *options, pl_prepared **out, pl_error *err)
+pl_status pl_prepare_at(pl_loc at, pl_context *ctx, const pl_kernel *kernel, const pl_arg *args,
+                        size_t n_args, const pl_launch_options *options, pl_prepared **out,
+                        pl_error *err)
 {
-    struct preparation w;
+    struct preparation w = {.call = pl_call_make_at("pl_prepare", at, ctx, err)};
     struct pl_variant *v = NULL;
+    if (out == NULL)
+        return pl_e_bad_call(&w.call, PL_E_INVALID, nowhere, w.call.function, "out is NULL");
     *out = NULL;
-    pl_status st = begin(&w, "pl_prepare", ctx, kernel, args, n_args, options, err);
+    pl_status st = begin(&w, kernel, args, n_args, options);
     if (st != PL_OK)
         return st;
     st = pl_variant_get(&v, &w.ask, &w.run);
@@ -87,8 +88,13 @@ pl_status pl_prepare(pl_context *ctx, const pl_kernel *kernel, const pl_arg *arg
         if (*out == NULL)
             st = pl_e_out_of_memory(&w.call, PL_E_NOMEM, nowhere, "a prepared kernel");
     }
-    end(&w);
-    return st;
+    return end(&w, st);
+}
+
+pl_status(pl_prepare)(pl_context *ctx, const pl_kernel *kernel, const pl_arg *args, size_t n_args,
+                      const pl_launch_options *options, pl_prepared **out, pl_error *err)
+{
+    return pl_prepare_at(pl_loc_make(NULL, 0), ctx, kernel, args, n_args, options, out, err);
 }
 
 void pl_prepared_destroy(pl_prepared *p)
@@ -131,9 +137,9 @@ static pl_status prepare_config(struct preparation *w, int32_t config, unsigned 
 pl_status pl_prepare_all(pl_context *ctx, const pl_kernel *kernel, const pl_arg *args,
                          size_t n_args, const pl_launch_options *options, pl_error *err)
 {
-    struct preparation w;
+    struct preparation w = {.call = pl_call_make("pl_prepare_all", ctx, err)};
     unsigned n_built = 0;
-    pl_status st = begin(&w, "pl_prepare_all", ctx, kernel, args, n_args, options, err);
+    pl_status st = begin(&w, kernel, args, n_args, options);
     if (st != PL_OK)
         return st;
     for (int32_t i = 0; st == PL_OK && i < kernel->n_configs; i++)
@@ -141,8 +147,7 @@ pl_status pl_prepare_all(pl_context *ctx, const pl_kernel *kernel, const pl_arg 
     if (st == PL_OK && n_built == 0)
         st = pl_e_no_config(&w.call, PL_E_INVALID, nowhere, kernel->name, PL_CONFIG_BEST,
                             (int)kernel->n_configs - 1);
-    end(&w);
-    return st;
+    return end(&w, st);
 }
 
 /* ---- launching a prepared one ---- */
@@ -236,15 +241,25 @@ static pl_status launch_again(const pl_prepared *p, struct pl_run *run, bool *is
     return st;
 }
 
-pl_status pl_launch_prepared(const pl_prepared *p, pl_stream stream, const pl_arg *args,
-                             size_t n_args, pl_error *err)
+/* The handle's context may be used: PL_OK. */
+static pl_status check_handle(const pl_prepared *p, struct pl_call *call)
 {
-    struct pl_call call = pl_call_make("pl_launch_prepared", p->ctx, err);
+    if (p == NULL)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
+                             "the prepared kernel is NULL");
+    call->ctx = p->ctx;
+    return pl_context_check(p->ctx, call);
+}
+
+pl_status pl_launch_prepared_at(pl_loc at, const pl_prepared *p, pl_stream stream,
+                                const pl_arg *args, size_t n_args, pl_error *err)
+{
+    struct pl_call call = pl_call_make_at("pl_launch_prepared", at, NULL, err);
     struct pl_run run = {.call = &call, .stream = stream};
-    const struct pl_memo_key key = {.owner = p->serial, .args = args, .n_args = n_args};
-    pl_status st = pl_context_check(p->ctx, &call);
+    pl_status st = check_handle(p, &call);
     if (st != PL_OK)
         return st;
+    const struct pl_memo_key key = {.owner = p->serial, .args = args, .n_args = n_args};
     run.thread = pl_thread_get(&p->ctx->threads);
     if (run.thread == NULL)
         return pl_e_out_of_memory(&call, PL_E_NOMEM, nowhere, "the thread's block");
@@ -255,7 +270,13 @@ pl_status pl_launch_prepared(const pl_prepared *p, pl_stream stream, const pl_ar
         if (is_done || st != PL_OK)
             return st;
     }
-    return launch_new(p, &key, &run);
+    return pl_run_end(&run, launch_new(p, &key, &run));
+}
+
+pl_status(pl_launch_prepared)(const pl_prepared *p, pl_stream stream, const pl_arg *args,
+                              size_t n_args, pl_error *err)
+{
+    return pl_launch_prepared_at(pl_loc_make(NULL, 0), p, stream, args, n_args, err);
 }
 
 /* ---- graphs ---- */
@@ -296,9 +317,11 @@ static pl_status pack_here(const pl_prepared *p, const struct pl_ask *ask,
 pl_status pl_prepared_pack(const pl_prepared *p, const pl_arg *args, size_t n_args, pl_pack *out,
                            pl_error *err)
 {
-    struct pl_call call = pl_call_make("pl_prepared_pack", p->ctx, err);
+    struct pl_call call = pl_call_make("pl_prepared_pack", NULL, err);
     struct pl_ask ask;
-    pl_status st = pl_context_check(p->ctx, &call);
+    pl_status st = check_handle(p, &call);
+    if (st == PL_OK && out == NULL)
+        st = pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function, "out is NULL");
     if (st == PL_OK)
         st = ask_prepared(&ask, p, args, n_args, &call);
     if (st != PL_OK)

@@ -9,6 +9,8 @@ struct pl_report {
 
 pl_status pl_report_create(pl_report **out)
 {
+    if (out == NULL)
+        return PL_E_INVALID;
     *out = calloc(1, sizeof **out);
     if (*out == NULL)
         return PL_E_NOMEM;
@@ -26,12 +28,14 @@ void pl_report_destroy(pl_report *r)
 
 void pl_report_clear(pl_report *r)
 {
+    if (r == NULL)
+        return;
     pl_arena_fini(&r->arena);
     pl_diags_init(&r->diags, &r->arena);
 }
 
-size_t pl_report_count(const pl_report *r) { return r->diags.list.n; }
-size_t pl_report_n_errors(const pl_report *r) { return r->diags.n_errors; }
+size_t pl_report_count(const pl_report *r) { return r != NULL ? r->diags.list.n : 0; }
+size_t pl_report_n_errors(const pl_report *r) { return r != NULL ? r->diags.n_errors : 0; }
 
 void pl_report_add(pl_report *r, const struct pl_diag *d)
 {
@@ -43,7 +47,7 @@ void pl_report_add(pl_report *r, const struct pl_diag *d)
 
 bool pl_report_get(const pl_report *r, size_t i, pl_report_item *out)
 {
-    if (i >= r->diags.list.n)
+    if (r == NULL || out == NULL || i >= r->diags.list.n)
         return false;
     const struct pl_diag *d = &r->diags.list.data[i];
     *out = (pl_report_item){
