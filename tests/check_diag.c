@@ -186,18 +186,18 @@ static void add_folder(const char *folder)
     closedir(d);
 }
 
-/* What stands right before a code: "PL" itself, a comparison, the rows of a table of cases, the entry of a faulting kernel. */
-static const char *const before_codes[] = {"PL",       "code, ", "code == ",     "{", "R(", "BODY(",
-                                           ".entry e", "_e",     "_rows[_i] == "};
-/* Functions of tests that give a code: their line holds the wanted one. */
-static const char *const code_functions[] = {"warning_of(", "bad_call("};
+/* What stands right before a code: "PL" itself, the rows of a table of cases, the entry of a faulting kernel. */
+static const char *const before_codes[] = {"PL",       "{",  "R(",           "BODY(",
+                                           ".entry e", "_e", "_rows[_i] == "};
+/* What stands before it on its line: a comparison with a code, or a function of tests that gives one. */
+static const char *const on_lines[] = {"code, ", "code == ", "warning_of(", "bad_call("};
 
 static bool is_word(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Line [line, at) ends in one of the words, or holds a call of one of the functions. */
+/* Line [line, at) ends in one of the first, or holds one of the second. */
 static bool is_code_place(const char *line, const char *at)
 {
     for (size_t i = 0; i < sizeof before_codes / sizeof before_codes[0]; i++) {
@@ -205,9 +205,9 @@ static bool is_code_place(const char *line, const char *at)
         if ((size_t)(at - line) >= n && memcmp(at - n, before_codes[i], n) == 0)
             return true;
     }
-    for (size_t i = 0; i < sizeof code_functions / sizeof code_functions[0]; i++) {
-        const char *call = strstr(line, code_functions[i]);
-        if (call != NULL && call < at && at[-1] == ' ')
+    for (size_t i = 0; i < sizeof on_lines / sizeof on_lines[0]; i++) {
+        const char *mark = strstr(line, on_lines[i]);
+        if (mark != NULL && mark < at && at[-1] == ' ')
             return true;
     }
     return false;
