@@ -677,7 +677,6 @@ END_TEST
 /* ---- what is traced and not served: exactly these ---- */
 
 static const char *const unserved[] = {
-    "atomic",
     "prefetch",
     "gather_rows",
     "async_load_tmem",
@@ -691,9 +690,6 @@ static const char *const unserved[] = {
     "wgmma_val",
     "mma",
     "barrier_test",
-    "semaphore_signal",
-    "semaphore_wait",
-    "semaphore_read",
     "clc_next",
     "inline_ptx",
     "ptx_out",

@@ -169,6 +169,28 @@ static void share_body(pl_builder *b, const void *params)
         }
 }
 
+/* An atomic operation on global and on shared memory, with the old value, and without; 32-bit integers are semaphores too. */
+static void atomic_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 1));
+    const pl_shape s = PL_SHAPE(p->n);
+    pl_ref to = pl_window(b, pl_param(b, 1), PL_OFF(b, 0), s),
+           own = pl_smem(b, t, s, PL_SWIZZLE_NONE);
+    const pl_atomic_opt old = {.want_old = 1,
+                               .compare = p->op == PL_ATOMIC_CAS ? pl_lit_i(b, 3) : pl_val_none()};
+    pl_val v = pl_load(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0), s));
+    pl_store(b, own, v);
+    pl_store(b, own, pl_atomic_ex(b, (pl_atomic)p->op, own, v, &old));
+    const pl_atomic_opt none = {.compare = old.compare};
+    (void)pl_atomic_ex(b, (pl_atomic)p->op, to, pl_load(b, own), &none);
+    if (t != PL_I32 && t != PL_U32)
+        return;
+    pl_ref turns = pl_semaphore(b, pl_at(b, pl_param(b, 1), 0));
+    pl_semaphore_wait(b, turns, 1);
+    pl_semaphore_signal(b, turns, pl_semaphore_read(b, turns));
+}
+
 static const pl_param_decl op_decls[] = {
     {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY},
     {.name = "y", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY}};
@@ -178,16 +200,35 @@ static const struct op_case {
     pl_dtype t;
     struct op_params p;
 } op_cases[] = {
-    {send_body, 90, 120, PL_F32, {1, 0}},         {send_body, 90, 120, PL_BF16, {100, 0}},
-    {send_body, 90, 120, PL_U8, {4096, 0}},       {send_body, 90, 120, PL_F64, {300, 0}},
-    {send_body, 90, 120, PL_I32, {100, PL_ADD}},  {send_body, 90, 120, PL_U32, {100, PL_ADD}},
-    {send_body, 90, 120, PL_I32, {1000, PL_MIN}}, {send_body, 90, 120, PL_U32, {7, PL_MAX}},
-    {send_body, 90, 120, PL_I32, {128, PL_AND}},  {send_body, 90, 120, PL_U32, {129, PL_OR}},
-    {send_body, 90, 120, PL_I32, {4, PL_XOR}},    {wgmma_body, 90, 90, PL_BF16, {64, 0}},
-    {wgmma_body, 90, 90, PL_F16, {32, 0}},        {wgmma_body, 90, 90, PL_BF16, {128, 1}},
-    {wgmma_body, 90, 90, PL_F16, {64, 1}},        {wgmma_body, 90, 90, PL_F32, {16, 0}},
-    {wgmma_body, 90, 90, PL_E4M3, {128, 0}},      {wgmma_body, 90, 90, PL_E5M2, {64, 0}},
-    {wgmma_body, 90, 90, PL_I8, {32, 0}},         {share_body, 90, 100, PL_F32, {0, 0}},
+    {send_body, 90, 120, PL_F32, {1, 0}},
+    {send_body, 90, 120, PL_BF16, {100, 0}},
+    {send_body, 90, 120, PL_U8, {4096, 0}},
+    {send_body, 90, 120, PL_F64, {300, 0}},
+    {send_body, 90, 120, PL_I32, {100, PL_ADD}},
+    {send_body, 90, 120, PL_U32, {100, PL_ADD}},
+    {send_body, 90, 120, PL_I32, {1000, PL_MIN}},
+    {send_body, 90, 120, PL_U32, {7, PL_MAX}},
+    {send_body, 90, 120, PL_I32, {128, PL_AND}},
+    {send_body, 90, 120, PL_U32, {129, PL_OR}},
+    {send_body, 90, 120, PL_I32, {4, PL_XOR}},
+    {wgmma_body, 90, 90, PL_BF16, {64, 0}},
+    {wgmma_body, 90, 90, PL_F16, {32, 0}},
+    {wgmma_body, 90, 90, PL_BF16, {128, 1}},
+    {wgmma_body, 90, 90, PL_F16, {64, 1}},
+    {wgmma_body, 90, 90, PL_F32, {16, 0}},
+    {wgmma_body, 90, 90, PL_E4M3, {128, 0}},
+    {wgmma_body, 90, 90, PL_E5M2, {64, 0}},
+    {wgmma_body, 90, 90, PL_I8, {32, 0}},
+    {share_body, 90, 100, PL_F32, {0, 0}},
+    {atomic_body, 80, 120, PL_I32, {300, PL_ATOMIC_ADD}},
+    {atomic_body, 80, 120, PL_U32, {7, PL_ATOMIC_XOR}},
+    {atomic_body, 80, 120, PL_F32, {100, PL_ATOMIC_ADD}},
+    {atomic_body, 80, 120, PL_F16, {64, PL_ATOMIC_ADD}},
+    {atomic_body, 90, 120, PL_BF16, {64, PL_ATOMIC_ADD}},
+    {atomic_body, 80, 120, PL_I64, {64, PL_ATOMIC_MIN}},
+    {atomic_body, 80, 120, PL_U64, {64, PL_ATOMIC_OR}},
+    {atomic_body, 80, 120, PL_F32, {64, PL_ATOMIC_EXCH}},
+    {atomic_body, 80, 120, PL_I64, {64, PL_ATOMIC_CAS}},
 };
 
 static int assemble_op(const char *ptxas, const struct op_case *c, int arch)

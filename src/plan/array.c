@@ -31,6 +31,9 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
     const bool is_send =
         op->code == PL_OP_ASYNC_STORE_SMEM && pl_ir_op(l->fn, op->args[0])->shape.rank > 0 &&
         l->lays[op->args[0]].vec < pl_send_min_vec(pl_ir_op(l->fn, op->args[0])->dtype);
+    if ((op->code == PL_OP_ATOMIC && op->is_flag && op->shape.rank == 0) ||
+        op->code == PL_OP_SEM_READ)
+        return 64;
     if (!is_send && op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST &&
         op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
         return 0;

@@ -205,6 +205,13 @@ static void visit(struct walk *w, uint32_t id)
                 offer(w, op->args[0], pl_access_vec(w->l, op->refs[0]));
         }
         break;
+    case PL_OP_ATOMIC:
+        for (uint32_t i = 0; i < op->n_args; i++)
+            if (is_array_val(w, op->args[i]) && is_array_val(w, id))
+                join(w, id, op->args[i]);
+        if (op->n_args > 1 && is_array_val(w, op->args[0]) && is_array_val(w, op->args[1]))
+            join(w, op->args[0], op->args[1]);
+        break;
     case PL_OP_ACC_LOAD: w->groups[find(w, id)].is_wgmma = true; break;
     case PL_OP_ACC_INIT:
         if (is_array_val(w, op->args[0]))

@@ -300,5 +300,6 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_copy_out, pl_lower_wait_out, pl_lower_commit_smem, pl_lower_barrier_arrive,
     pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
     pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
-    pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers;
+    pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
+    pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read;
 #endif

@@ -87,6 +87,8 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
             break;
         const bool is_load = op->code == PL_OP_LOAD || op->code == PL_OP_SWAP;
         const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
+        if (op->code == PL_OP_ATOMIC && pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_SMEM)
+            record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], true, 0);
         if (pl_scratch_need(l, id) != 0)
             l->scratch_is_read = l->cta_scratch_is_read = true;
         for (int i = 1; op->code == PL_OP_WGMMA && i < 3; i++)
