@@ -407,6 +407,7 @@ typedef enum pl_where_at { PL_EACH_CTA, PL_LEADER } pl_where_at;
 /*
  * stages full and stages empty barriers plus per-thread slot and phases; owns no buffers (use pl_at(buf, slot)).
  * n_producers, n_consumers: units that arrive, for PL_BY_THREADS; 0 means 1.
+ * full_at, empty_at: this version serves PL_EACH_CTA only (PL2094).
  */
 typedef struct pl_pipe_desc {
     int32_t stages; /* 1..32 */
