@@ -214,8 +214,12 @@ CUresult pl_config_read_environment(void)
         const char *value = keys[i].variable == NULL ? NULL : pl_os_getenv(keys[i].variable);
         if (value == NULL || (pl_process.keys_set >> i & 1) != 0)
             continue;
-        if (!keys[i].set(&pl_process.settings, value))
+        if (!keys[i].set(&pl_process.settings, value)) {
             r = CUDA_ERROR_INVALID_VALUE;
+            snprintf(pl_process.fault_text, sizeof pl_process.fault_text,
+                     "%s=%.100s is not a value of that variable (docs/emulator.md lists them)",
+                     keys[i].variable, value);
+        }
     }
     return r;
 }

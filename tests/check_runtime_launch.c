@@ -343,6 +343,12 @@ START_TEST(broken_arguments)
 }
 END_TEST
 
+static bool takes_any_config(const pl_request *r, int32_t i, void *params)
+{
+    (void)configure(r, i, params);
+    return true;
+}
+
 START_TEST(broken_kernels)
 {
     static const char *const names[] = {NULL, "",    "Twice",
@@ -377,6 +383,15 @@ START_TEST(broken_kernels)
     o.config = 3;
     ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
     ck_assert_int_eq(err.code, 6121);
+    /* configure() is asked for listed configurations only: those of the library index a table with it */
+    static const int32_t outside[] = {-1, 4, 1000000, INT32_MAX, INT32_MIN};
+    pl_kernel any = kernel;
+    any.configure = takes_any_config;
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        o.config = outside[i];
+        ck_assert_int_eq(pl_launch(ctx, &any, stream, args, 2, &o, &err), PL_E_INVALID);
+        ck_assert_int_eq(err.code, 6121);
+    }
 }
 END_TEST
 
@@ -1554,8 +1569,10 @@ START_TEST(text_without_a_device)
     ck_assert_str_ne(text[2], "");
     o.arch = "sm_75";
     ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[2], &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(err.code, 6106);
     o.arch = "90a";
     ck_assert_int_eq(pl_emit(&kernel, args, 2, &o, collect, text[2], &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(err.code, 6110); /* not "sm_0" */
     ck_assert_int_eq(pl_emit(&kernel, args, 2, NULL, collect, text[2], &err), PL_E_INVALID);
     ck_assert_uint_eq(nd->n_calls[ND_LaunchKernelEx], 0);
 }

@@ -51,6 +51,30 @@ check 'pitch too short' 2 "$pl" run copy --shape 4x9 --set pitch=3
 says 'pitch names both numbers' '9'
 check 'a dtype that a kernel does not take' 1 "$pl" run softmax --shape 4x4 --dtype i32
 says 'the diagnostic has a code' 'PL60'
+check 'pitch below 0' 2 "$pl" run copy --shape 4x9 --set pitch=-1
+check 'base_offset below 0' 2 "$pl" run copy --shape 4x9 --set base_offset=-2
+check 'axis past 32 bits' 2 "$pl" run reduce --shape 4x9 --set axis=4294967296
+check 'batch below 0' 2 "$pl" run reduce --shape 4x9 --set batch=-1
+check 'config past the listed ones' 1 "$pl" run scale --shape 4x9 --config 2147483646
+says 'no such configuration' 'PL6121'
+check 'config past 32 bits' 2 "$pl" run scale --shape 4x9 --config 4294967296
+check 'shape past 63 bits' 2 "$pl" run scale --shape 9223372036854775807x4
+check 'bytes past 63 bits' 2 "$pl" run scale --shape 9223372036854775807
+check 'ptx takes no memory' 0 "$pl" ptx copy --dtype f64 --shape 1000000000000
+check 'elements below a byte' 2 "$pl" run copy --shape 4x4 --dtype e2m1
+says 'the reason' 'smaller than a byte'
+check 'unknown chip' 1 "$pl" run copy --shape 4x4 --arch sm_75
+says 'the reason' 'PLAUNCH_EMU_ARCH=sm_75'
+check 'ptx without sm_' 0 "$pl" ptx copy --shape 4x4 --arch 90a
+if [ -c /dev/full ]; then
+    for c in 'ptx copy' 'run copy --shape 4x4' 'run copy --shape 4x4 --json' explain kernels --help; do
+        check "$c into a full disk" 1 sh -c "\"$pl\" $c >/dev/full"
+        says 'the reason' 'stdout: '
+    done
+    ln -s /dev/full "$tmp/full.npy"
+    check 'npy into a full disk' 1 "$pl" run copy --shape 4x4 --out "$tmp/full.npy"
+    [ -h "$tmp/full.npy" ] || { echo 'FAIL npy into a full disk: the path was removed'; failures=$((failures + 1)); }
+fi
 check 'npy out' 0 "$pl" run copy --shape 6x7 --dtype f32 --seed 5 --out "$tmp/a.npy"
 check 'npy in' 0 "$pl" run scale --shape 6x7 --dtype f32 --in "$tmp/a.npy" --out "$tmp/b.npy"
 check 'npy in of another shape' 2 "$pl" run scale --shape 7x6 --dtype f32 --in "$tmp/a.npy"

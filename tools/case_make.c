@@ -55,7 +55,8 @@ static void add_tensor(struct maker *m, pl_dtype dtype, pl_shape shape, bool is_
     const pl_shape full = full_shape(m->spec);
     /* the pitch asked for is that of the kernel's main shape; a tensor with longer rows takes its own row plus the surplus */
     struct pl_host_place place = {.base_offset_bytes = m->spec->base_offset_bytes,
-                                  .pitch_elems = m->spec->pitch_elems};
+                                  .pitch_elems = m->spec->pitch_elems,
+                                  .has_no_bytes = m->spec->has_no_values};
     if (place.pitch_elems != 0 && shape.rank >= 2 && full.rank >= 2)
         place.pitch_elems += shape.d[shape.rank - 1] - full.d[full.rank - 1];
     *a = (struct pl_case_arg){.kind = PL_ARG_TENSOR, .is_output = is_output};
@@ -64,13 +65,18 @@ static void add_tensor(struct maker *m, pl_dtype dtype, pl_shape shape, bool is_
     if (elem_bytes > 0)
         place.base_offset_bytes =
             (place.base_offset_bytes + elem_bytes - 1) / elem_bytes * elem_bytes;
-    if (!pl_host_init(&a->host, dtype, shape, &place)) {
-        snprintf(m->why, m->why_bytes,
-                 "tensor %zu cannot be placed: pitch %lld must be 0 or at least a row of %lld "
-                 "elements, base_offset %lld 0 or more",
-                 m->c->n_args, (long long)place.pitch_elems,
-                 (long long)(shape.rank > 0 ? shape.d[shape.rank - 1] : 1),
-                 (long long)place.base_offset_bytes);
+    if (elem_bytes == 0 || !pl_host_init(&a->host, dtype, shape, &place)) {
+        if (elem_bytes == 0)
+            snprintf(m->why, m->why_bytes, "tensor %zu: elements of %s are smaller than a byte",
+                     m->c->n_args, pl_dtype_name(dtype));
+        else
+            snprintf(m->why, m->why_bytes,
+                     "tensor %zu cannot be placed in memory: pitch %lld must be 0 or at least a "
+                     "row of %lld "
+                     "elements, base_offset %lld 0 or more, and the whole must fit",
+                     m->c->n_args, (long long)place.pitch_elems,
+                     (long long)(shape.rank > 0 ? shape.d[shape.rank - 1] : 1),
+                     (long long)place.base_offset_bytes);
         m->has_failed = true;
         return;
     }

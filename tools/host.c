@@ -55,7 +55,9 @@ bool pl_host_init(struct pl_host *t, pl_dtype dtype, pl_shape shape,
         int axis = is_swapped && k >= last - 1 ? 2 * last - 1 - k : k;
         t->shape[axis] = shape.d[axis];
         t->strides[axis] = stride;
-        int64_t row = stride * (shape.d[axis] > 0 ? shape.d[axis] : 1);
+        int64_t row;
+        if (__builtin_mul_overflow(stride, shape.d[axis] > 0 ? shape.d[axis] : 1, &row))
+            return false;
         if (k == last && place->pitch_elems != 0 && shape.rank >= 2) {
             if (place->pitch_elems < row)
                 return false;
@@ -66,8 +68,15 @@ bool pl_host_init(struct pl_host *t, pl_dtype dtype, pl_shape shape,
     if (elem_bytes == 0 || place->base_offset_bytes < 0 ||
         place->base_offset_bytes % elem_bytes != 0)
         return false;
+    int64_t n_bytes; /* of all rows, which is no less than what is used; then of all */
+    if (__builtin_mul_overflow(stride, elem_bytes, &n_bytes) ||
+        __builtin_add_overflow(n_bytes, place->base_offset_bytes, &n_bytes) ||
+        __builtin_add_overflow(n_bytes, (int64_t)(2 * PL_HOST_RED_BYTES), &n_bytes))
+        return false;
     t->offset_bytes = (size_t)(PL_HOST_RED_BYTES + place->base_offset_bytes);
     t->n_bytes = t->offset_bytes + (size_t)(span_elems(t) * elem_bytes) + PL_HOST_RED_BYTES;
+    if (place->has_no_bytes)
+        return true;
     t->bytes = malloc(t->n_bytes);
     if (t->bytes == NULL)
         return false;

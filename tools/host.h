@@ -26,9 +26,14 @@ struct pl_host_place {
     int64_t pitch_elems;
     int64_t base_offset_bytes;
     bool is_transposed; /* the last two axes are stored the other way round (column-major) */
+    bool
+        has_no_bytes; /* extents and strides only: bytes is NULL, and elements cannot be asked for */
 };
 
-/* False when out of memory, or the pitch is shorter than a row, or the base is not a multiple of the element. */
+/*
+ * False when out of memory, when the size does not fit in 63 bits, when elements are smaller than a byte, when the pitch is shorter
+ * than a row, or when the base is not a multiple of the element.
+ */
 bool pl_host_init(struct pl_host *t, pl_dtype dtype, pl_shape shape,
                   const struct pl_host_place *place);
 void pl_host_fini(struct pl_host *t);

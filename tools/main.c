@@ -1,5 +1,6 @@
 #include "tools/cmd.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,16 +72,26 @@ static int print_help(FILE *to)
     return to == stdout ? PL_CMD_OK : PL_CMD_USAGE;
 }
 
+/* What was printed must have arrived: a full disk, a closed stdout. */
+static int close_stdout(const char *name, int status)
+{
+    errno = 0;
+    bool is_written = fflush(stdout) == 0 && !ferror(stdout);
+    if (is_written || status != PL_CMD_OK)
+        return status;
+    return pl_cmd_fail(name, "stdout: %s", errno != 0 ? strerror(errno) : "a write failed");
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
         return print_help(stderr);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
-        return print_help(stdout);
+        return close_stdout("help", print_help(stdout));
     for (size_t i = 0; i < pl_cmd_count; i++)
         if (strcmp(pl_cmds[i].name, argv[1]) == 0)
-            return pl_cmds[i].run(argc - 1, argv + 1);
+            return close_stdout(argv[1], pl_cmds[i].run(argc - 1, argv + 1));
     fprintf(stderr, "plaunch: no command named %s\n", argv[1]);
     return print_help(stderr);
 }

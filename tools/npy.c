@@ -139,10 +139,8 @@ bool pl_npy_write(const char *path, const struct pl_npy *a, char *why, size_t wh
                  fwrite(tail, 1, sizeof tail, f) == sizeof tail && fwrite(header, 1, n, f) == n &&
                  fwrite(a->data, 1, a->n_bytes, f) == a->n_bytes;
     is_ok = fclose(f) == 0 && is_ok;
-    if (!is_ok) {
+    if (!is_ok) /* what is there stays: the path may be a device, or a file that was there before */
         snprintf(why, why_bytes, "write failed: %s", strerror(errno));
-        remove(path);
-    }
     return is_ok;
 }
 

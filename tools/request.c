@@ -88,16 +88,20 @@ static bool set_key(const char *cmd, struct pl_cmd_request *r, const char *text)
     } else if (has_word("op", text, n)) {
         r->spec.op = value;
         is_ok = true;
-    } else if (has_word("axis", text, n))
+    } else if (has_word("axis", text, n)) {
         r->spec.axis = (int)number;
-    else if (has_word("batch", text, n))
-        r->spec.batch = number;
-    else if (has_word("base_offset", text, n))
-        r->spec.base_offset_bytes = number;
-    else if (has_word("pitch", text, n))
-        r->spec.pitch_elems = number;
+        is_ok = is_ok && number >= -PL_MAX_RANK && number < PL_MAX_RANK;
+    } else {
+        is_ok = is_ok && number >= 0 && number <= (int64_t)1 << 40;
+        if (has_word("batch", text, n))
+            r->spec.batch = number;
+        else if (has_word("base_offset", text, n))
+            r->spec.base_offset_bytes = number;
+        else if (has_word("pitch", text, n))
+            r->spec.pitch_elems = number;
+    }
     if (!is_ok)
-        pl_cmd_usage(cmd, "--set %s: the value is not understood", text);
+        pl_cmd_usage(cmd, "--set %s: the value is not understood, or out of range", text);
     return is_ok;
 }
 
@@ -166,7 +170,8 @@ static bool take(const char *cmd, struct pl_cmd_request *r, int option, size_t *
     case 'o': r->out_file = optarg; return true;
     case OPT_SEED:
     case OPT_CONFIG:
-        if (!pl_cmd_parse_i64(optarg, &number) || number < 0) {
+        if (!pl_cmd_parse_i64(optarg, &number) || number < 0 ||
+            (option == OPT_CONFIG && number >= INT32_MAX)) {
             pl_cmd_usage(cmd, "%s: wanted a number, 0 or more", optarg);
             return false;
         }

@@ -537,7 +537,7 @@ PL_API pl_block pl_tiles_begin(pl_builder *b, pl_sched s, pl_loc l);
 #define PL_TILES(b, t, s)           PL_BLOCK_IV_(t, pl_tiles_begin(b, s, PL_LOC))
 /*
  * Tile `t` of a rows x cols grid, walked in strips `width` wide so that neighbours share operands: minor = 1 runs along columns
- * first inside a strip, 0 along rows; every second strip runs backwards.
+ * first inside a strip, 0 along rows; every second strip runs backwards. row and col may be NULL.
  */
 PL_API void pl_snake_at(pl_builder *b, pl_val t, pl_val rows, pl_val cols, int32_t minor,
                         int32_t width, pl_val *row, pl_val *col, pl_loc l);

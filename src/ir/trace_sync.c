@@ -604,6 +604,8 @@ void pl_snake_at(pl_builder *b, pl_val t, pl_val rows, pl_val cols, int32_t mino
     pl_val back = pl_op2_at(b, PL_SUB, pl_op2_at(b, PL_SUB, n_major, pl_lit_i(b, 1), l), along, l);
     pl_val major_at = pl_select_at(b, is_odd, back, along, l),
            minor_at = pl_op2_at(b, PL_ADD, first, across, l);
-    *row = minor ? major_at : minor_at;
-    *col = minor ? minor_at : major_at;
+    if (row != NULL)
+        *row = minor ? major_at : minor_at;
+    if (col != NULL)
+        *col = minor ? minor_at : major_at;
 }

@@ -39,11 +39,20 @@ static const struct symbol *find_symbols(struct pl_cuda *cu, void *lib)
     return NULL;
 }
 
-static pl_status fail_start(struct pl_driver *d, const char *function, int r, struct pl_call *call)
+/* A driver of CUDA says no more than its code; the emulated one keeps the reason as text. lib: NULL when it says nothing. */
+static pl_status fail_start(struct pl_driver *d, void *lib, const char *function, int r,
+                            struct pl_call *call)
 {
+    size_t (*last_fault)(char *text, size_t n_bytes);
+    char what[256], why[160] = "";
+    void *f = lib == NULL ? NULL : pl_os_lib_sym(lib, "plaunch_emu_last_fault");
+    memcpy(&last_fault, &f, sizeof f);
+    if (last_fault != NULL)
+        (void)last_fault(why, sizeof why);
+    snprintf(what, sizeof what, "%s%s%s", pl_driver_error_name(d, r), why[0] != '\0' ? ": " : "",
+             why);
     call->driver_code = r;
-    return pl_e_driver_init(call, PL_E_DRIVER, (struct pl_where){0}, d->path, function, r,
-                            pl_driver_error_name(d, r));
+    return pl_e_driver_init(call, PL_E_DRIVER, (struct pl_where){0}, d->path, function, r, what);
 }
 
 /*
@@ -71,17 +80,17 @@ static enum outcome start(struct pl_driver *d, const char *path, char *why, size
         return NO_DEVICE;
     }
     if (r != PL_CU_SUCCESS)
-        return (void)fail_start(d, "cuInit", r, call), FAILED;
+        return (void)fail_start(d, lib, "cuInit", r, call), FAILED;
     r = d->cu.DeviceGetCount(&d->n_devices);
     if (r == PL_CU_NO_DEVICE || (r == PL_CU_SUCCESS && d->n_devices == 0)) {
         snprintf(why, why_bytes, "%s reports no device", path);
         return NO_DEVICE;
     }
     if (r != PL_CU_SUCCESS)
-        return (void)fail_start(d, "cuDeviceGetCount", r, call), FAILED;
+        return (void)fail_start(d, lib, "cuDeviceGetCount", r, call), FAILED;
     r = d->cu.DriverGetVersion(&d->version);
     if (r != PL_CU_SUCCESS)
-        return (void)fail_start(d, "cuDriverGetVersion", r, call), FAILED;
+        return (void)fail_start(d, lib, "cuDriverGetVersion", r, call), FAILED;
     return STARTED;
 }
 
@@ -92,7 +101,7 @@ static pl_status start_named(struct pl_driver *d, const char *path, struct pl_ca
     switch (start(d, path, why, sizeof why, call)) {
     case STARTED: return PL_OK;
     case FAILED: return PL_E_DRIVER;
-    case NO_DEVICE: return fail_start(d, "cuInit", PL_CU_NO_DEVICE, call);
+    case NO_DEVICE: return fail_start(d, NULL, "cuInit", PL_CU_NO_DEVICE, call);
     case CANNOT_OPEN: break;
     }
     return pl_e_driver_not_found(call, PL_E_DRIVER, (struct pl_where){0}, path, why);

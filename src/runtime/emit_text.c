@@ -73,9 +73,13 @@ pl_status pl_emit(const pl_kernel *kernel, const pl_arg *args, size_t n_args,
     if (options == NULL || options->struct_size != sizeof *options || put == NULL)
         return pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function,
                              "options are needed, with struct_size and arch set, and put");
-    const struct pl_target *target = pl_target_find(arch_of(options->arch));
+    const int arch = arch_of(options->arch);
+    const struct pl_target *target = pl_target_find(arch);
+    if (arch == 0)
+        return pl_e_bad_call(&call, PL_E_UNSUPPORTED, nowhere, call.function,
+                             "options->arch is not a name such as sm_90 or sm_90a");
     if (target == NULL)
-        return pl_e_device_arch(&call, PL_E_UNSUPPORTED, nowhere, arch_of(options->arch));
+        return pl_e_device_arch(&call, PL_E_UNSUPPORTED, nowhere, arch);
     const struct pl_inside *in = pl_inside_get();
     if (in->building != NULL)
         return pl_e_recursion(&call, PL_E_RECURSION, nowhere, call.function, in->building);
