@@ -4,12 +4,13 @@
  */
 #include "kernels/rows.h"
 
+#include <float.h>
 #include <math.h>
 
 static void body(pl_builder *b, const void *params)
 {
     const double log2e = 1.4426950408889634;
-    const double low = -3.0e38; /* a finite floor: (-inf) - (-inf) is NaN */
+    const double low = -FLT_MAX; /* finite: (-inf) - (-inf) is NaN; and no number is below it */
     const struct pl_row_params *p = params;
     pl_ref y = pl_param(b, 1);
     struct pl_row r = pl_row_start(b, 0, p);

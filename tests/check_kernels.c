@@ -9,8 +9,10 @@
 
 #include <check.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a", "sm_120a"};
@@ -64,9 +66,25 @@ static uint64_t fresh_seed(void)
     return given != NULL ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
 }
 
+/* Rows of NaN, infinities, zeros, subnormals and the largest numbers, alone or (is_mixed) among ones. */
+static void fill_with_extremes(struct pl_host *t, double most, bool is_mixed)
+{
+    static const double values[] = {NAN,      INFINITY, -INFINITY, 0.0,     -0.0,
+                                    0x1p-149, -1e-40,   6e-8,      -3e-5,   65504.0,
+                                    -65520.0, 2049.0,   0x1p-126,  -3.3e38, 0x1.fffffep127};
+    const int64_t n = pl_host_n_elems(t), n_cols = t->shape[t->rank - 1];
+    for (int64_t i = 0; i < n; i++) {
+        const double v = values[(size_t)(i / n_cols) % (sizeof values / sizeof values[0])];
+        const bool is_one = (is_mixed && i % 3 == 0) || (isfinite(v) && fabs(v) > most);
+        pl_host_set(t, i, is_one ? 1.0 : v);
+    }
+}
+
+enum values { RANDOM, EXTREMES, MIXED_EXTREMES };
+
 /* Runs and compares; the caller finishes the case. */
 static struct pl_case run_kept(const struct pl_case_kernel *k, const struct pl_case_spec *spec,
-                               int arch, int32_t config, const char *policy)
+                               int arch, int32_t config, const char *policy, enum values values)
 {
     struct pl_case c;
     char why[512], what[400];
@@ -79,6 +97,13 @@ static struct pl_case run_kept(const struct pl_case_kernel *k, const struct pl_c
     for (int i = 0; i < spec->shape.rank; i++)
         n += snprintf(what + n, sizeof what - (size_t)n, " %" PRId64, spec->shape.d[i]);
     ck_assert_msg(pl_case_make(k, spec, &c, why, sizeof why), "%s: %s", what, why);
+    for (size_t i = 0; values != RANDOM && i < c.n_args; i++)
+        if (c.args[i].kind == PL_ARG_TENSOR && !c.args[i].is_output)
+            fill_with_extremes(&c.args[i].host,
+                               strcmp(k->name, "rmsnorm") == 0 ? 1e18 : INFINITY, /* of squares */
+                               values == MIXED_EXTREMES);
+    if (values != RANDOM)
+        c.reference(&c);
     ck_assert_int_eq(driver.emu_configure("async", policy), 0);
     pl_error err = {0};
     const pl_launch_options options = {.struct_size = sizeof options, .config = config};
@@ -98,7 +123,7 @@ static struct pl_case run_kept(const struct pl_case_kernel *k, const struct pl_c
 static void run(const struct pl_case_kernel *k, const struct pl_case_spec *spec, int arch,
                 int32_t config, const char *policy)
 {
-    struct pl_case c = run_kept(k, spec, arch, config, policy);
+    struct pl_case c = run_kept(k, spec, arch, config, policy, RANDOM);
     pl_case_fini(&c);
 }
 
@@ -195,6 +220,21 @@ static bool is_staged(const struct pl_case_kernel *k, int32_t config)
     return config - 1 >= first && config - 1 < first + n;
 }
 
+START_TEST(extreme_values_are_right)
+{
+    for (int row = 0; row < 3 * 3 * 4; row++) {
+        const struct pl_case_spec spec = {.shape = PL_SHAPE(30, 48),
+                                          .dtype = dtypes[row % 3],
+                                          .out_dtype = dtypes[row / 3 % 3],
+                                          .axis = -1,
+                                          .seed = 1};
+        struct pl_case c = run_kept(&pl_case_kernels[_i], &spec, row / 18, 0, "eager",
+                                    row / 9 % 2 == 0 ? EXTREMES : MIXED_EXTREMES);
+        pl_case_fini(&c);
+    }
+}
+END_TEST
+
 START_TEST(every_configuration_is_right_where_it_serves)
 {
     const struct pl_case_kernel *k = &pl_case_kernels[_i];
@@ -240,7 +280,7 @@ START_TEST(infinities_and_nans_are_what_they_must_be)
                                     .seed = seed + (uint64_t)i};
         if (strcmp(k->name, "cast") == 0)
             spec.out_dtype = dtypes[i % 3];
-        struct pl_case c = run_kept(k, &spec, arch, 0, policies[i % 4]);
+        struct pl_case c = run_kept(k, &spec, arch, 0, policies[i % 4], RANDOM);
         const struct pl_host *x = &c.args[0].host, *y = &c.args[c.output].host;
         const int64_t n = _i < 2 ? pl_host_n_elems(x) : 0, cols = x->shape[1];
         for (int64_t e = 0; e < n; e++) {
@@ -283,6 +323,7 @@ static Suite *make_suite(void)
     else
         tcase_add_loop_test(t, every_pair_agrees_with_float64, 0, n);
     tcase_add_loop_test(t, all_small_sizes_and_tile_edges_are_right, 0, n);
+    tcase_add_loop_test(t, extreme_values_are_right, 0, n);
     tcase_add_loop_test(t, every_configuration_is_right_where_it_serves, 0, n);
     tcase_add_loop_test(t, infinities_and_nans_are_what_they_must_be, 0, 6);
     tcase_add_loop_test(t, one_build_serves_eight_shapes, 0, n);

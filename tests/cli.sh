@@ -116,5 +116,40 @@ cmp -s "$tmp/a.npy" "$tmp/c.npy" && { echo 'FAIL emu: the array did not change';
 sed 's/%rd2, %rd0, %rd1/%rd2, %rd0, 1/' "$tmp/twice.ptx" >"$tmp/bad.ptx"
 check 'emu fault' 1 "$pl" emu "$tmp/bad.ptx" --entry twice --grid 1 --block 64 "inout:$tmp/c.npy" u32:42
 says 'the fault names the line' 'line 1[0-9]'
+check 'emu u32 past 32 bits' 2 "$pl" emu "$tmp/twice.ptx" --entry twice --grid 1 --block 1 zeros:64 u32:4294967296
+check 'emu with too few arguments' 1 "$pl" emu "$tmp/twice.ptx" --entry twice --grid 1 --block 1 zeros:64
+cat >"$tmp/map.ptx" <<'PTX'
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry map(.param .u64 x, .param .align 64 .b8 m[128], .param .u64 y)
+{
+  .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f;
+  .shared .align 128 .b8 tile[256];
+  .shared .align 8 .b64 full;
+  mov.u32 %r0, full;
+  mov.u32 %r1, tile;
+  mov.u32 %r2, 0;
+  mov.u64 %rd0, m;
+  cvta.param.u64 %rd0, %rd0;
+  mbarrier.init.shared.b64 [%r0], 1;
+  fence.mbarrier_init.release.cluster;
+  mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r0], 256;
+  cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r2, %r2}], [%r0];
+wait:
+  mbarrier.try_wait.parity.shared.b64 %p, [%r0], 0;
+  @!%p bra wait;
+  ld.shared.f32 %f, [%r1+4];
+  ld.param.u64 %rd2, [y];
+  st.global.f32 [%rd2], %f;
+  ret;
+}
+PTX
+for i in 1 2 3; do # the map must be aligned wherever the allocator puts things
+    check 'emu tmap' 0 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 --arch sm_90a "in:$tmp/a.npy" \
+        tmap:0:f32:5x8:8x8:0 "out:$tmp/y.npy:f32:1"
+done
+check 'emu tmap with a wrong swizzle' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:77
+says 'the whole argument is shown' 'tmap:0:f32:8x8:8x8:77'
 check 'emu without an entry' 2 "$pl" emu "$tmp/twice.ptx" --grid 1 --block 1
 [ "$failures" = 0 ]

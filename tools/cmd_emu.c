@@ -12,6 +12,7 @@
 #include "tools/cmd.h"
 #include "tools/driver.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,11 +108,17 @@ static bool parse_value(struct arg *a, const char *text)
 {
     char *end = NULL;
     const char *v = text + 4;
+    errno = 0;
     if (strncmp(text, "u32:", 4) == 0 || strncmp(text, "i32:", 4) == 0) {
-        const int32_t x = (int32_t)strtoll(v, &end, 0);
+        const long long wide = strtoll(v, &end, 0), most = text[0] == 'u' ? UINT32_MAX : INT32_MAX;
+        if (wide < INT32_MIN || wide > most)
+            return false;
+        const uint32_t x = (uint32_t)wide; /* u32:-1 is all ones, as in C */
         memcpy(a->value, &x, sizeof x);
     } else if (strncmp(text, "u64:", 4) == 0) {
         const uint64_t x = strtoull(v, &end, 0);
+        if (errno == ERANGE)
+            return false;
         memcpy(a->value, &x, sizeof x);
     } else if (strncmp(text, "f32:", 4) == 0) {
         const float x = strtof(v, &end);
@@ -144,7 +151,9 @@ static bool make_out(struct arg *a, char *spec)
     a->npy.n_bytes = a->npy.elem_bytes;
     for (int i = 0; i < s.rank; i++) {
         a->npy.shape[i] = s.d[i];
-        a->npy.n_bytes *= (size_t)s.d[i];
+        if (__builtin_mul_overflow(a->npy.n_bytes, (size_t)s.d[i], &a->npy.n_bytes) ||
+            a->npy.n_bytes > PTRDIFF_MAX / 2)
+            return false;
     }
     a->npy.data = calloc(1, a->npy.n_bytes + 1);
     return a->npy.data != NULL;
@@ -180,8 +189,12 @@ static bool make_map(struct job *j, struct arg *a, char *spec)
     if (!pl_cmd_parse_i64(part[0], &over) || over < 0 || over >= j->n_args ||
         map_dtype(dtype) < 0 || !pl_cmd_parse_shape(part[2], &dims) ||
         !pl_cmd_parse_shape(part[3], &box) || box.rank != dims.rank || dims.rank > 5 ||
-        !pl_cmd_parse_i64(part[4], &swizzle))
+        !pl_cmd_parse_i64(part[4], &swizzle) ||
+        (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128))
         return false;
+    for (int i = 0; i < box.rank; i++)
+        if (box.d[i] > UINT32_MAX)
+            return false;
     uint64_t extent[5], stride[5];
     uint32_t box_elems[5], step[5];
     uint64_t bytes = (uint64_t)pl_dtype_bits(dtype) / 8;
@@ -203,9 +216,10 @@ static bool make_map(struct job *j, struct arg *a, char *spec)
 static bool make_arg(struct job *j, char *text)
 {
     struct arg *a = &j->args[j->n_args];
-    char why[256];
+    char why[256], whole[80]; /* what parsing cuts into pieces, for the message */
     int64_t n;
     bool is_ok = false;
+    snprintf(whole, sizeof whole, "%s", text);
     if (strncmp(text, "in:", 3) == 0 || strncmp(text, "inout:", 6) == 0) {
         a->kind = text[2] == ':' ? IN : INOUT;
         a->path = strchr(text, ':') + 1;
@@ -225,14 +239,14 @@ static bool make_arg(struct job *j, char *text)
     } else
         is_ok = parse_value(a, text);
     if (!is_ok)
-        pl_cmd_usage("emu", "argument %d (%s) is not understood", j->n_args, text);
+        pl_cmd_usage("emu", "argument %d (%s) is not understood", j->n_args, whole);
     j->n_args++;
     return is_ok;
 }
 
 static bool launch(struct job *j, const char *text)
 {
-    void *module = NULL, *function = NULL, *params[MAX_ARGS];
+    void *module = NULL, *function = NULL, *params[MAX_ARGS] = {0};
     struct pl_tool_launch_attribute cluster = {.id = PL_TOOL_ATTRIBUTE_CLUSTER};
     struct pl_tool_launch_config config = {.smem_bytes = (unsigned)j->smem_bytes,
                                            .attrs = &cluster};
@@ -306,9 +320,10 @@ static bool parse_options(int argc, char **argv, struct job *j)
 
 int pl_cmd_emu(int argc, char **argv)
 {
-    struct job *j = calloc(1, sizeof *j);
+    struct job *j = aligned_alloc(_Alignof(struct job), sizeof *j); /* tensor maps lie in it */
     if (j == NULL)
         return pl_cmd_fail("emu", "out of memory");
+    memset(j, 0, sizeof *j);
     int status = PL_CMD_USAGE, device = 0;
     void *ctx = NULL;
     char *text = NULL;

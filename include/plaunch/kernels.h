@@ -49,7 +49,7 @@ extern PL_API const pl_kernel pl_kernel_reduce;
 extern PL_API const pl_kernel pl_kernel_softmax;
 
 /*
- * y = x / sqrt(mean(x^2) + eps) * w along the last axis.   x, y (d0 … dn), 1..5 axes, f32 f16 bf16 each; w (dn), optional;
+ * y = x / sqrt(mean(x^2) + eps) * w along the last axis; a row whose sum of squares overflows f32 gives 0.   x, y (d0 … dn), 1..5 axes, f32 f16 bf16 each; w (dn), optional;
  * eps f32.
  */
 extern PL_API const pl_kernel pl_kernel_rmsnorm;

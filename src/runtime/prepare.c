@@ -170,6 +170,8 @@ static pl_status ask_prepared(struct pl_ask *ask, const pl_prepared *p, const pl
                                 .n_args = n_args,
                                 .device = &p->ctx->device};
     call->kernel = v->kernel->name;
+    if (args == NULL && n_args != 0)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function, "args is NULL");
     pl_status st = pl_ask_check_args(ask, call);
     if (st != PL_OK)
         return st;

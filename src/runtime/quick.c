@@ -62,7 +62,7 @@ static inline bool scan(const pl_param_decl *p, const pl_tensor *t, struct span 
 static bool is_scalar(const pl_param_decl *p, pl_arg_kind kind)
 {
     pl_dtype t = kind == PL_ARG_I32 ? PL_I32 : kind == PL_ARG_I64 ? PL_I64 : PL_F32;
-    return kind != PL_ARG_NONE && kind != PL_ARG_TENSOR && p->role == PL_ROLE_SCALAR &&
+    return kind > PL_ARG_TENSOR && kind <= PL_ARG_F32 && p->role == PL_ROLE_SCALAR &&
            (p->dtypes >> t & 1) != 0;
 }
 
