@@ -1198,6 +1198,8 @@ START_TEST(pinned_modules_stay)
         ck_assert_int_eq(st, i < 2 ? PL_OK : PL_E_NOMEM);
     }
     ck_assert_int_eq(pl_launch_prepared(p[0], stream, args, 2, &err), PL_OK);
+    ck_assert_int_eq(pl_launch_prepared(p[0], stream, NULL, 2, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6110);
     ck_assert_uint_eq(nd->n_calls[ND_LibraryUnload], 0);
     pl_prepared_destroy(p[0]);
     pl_prepared_destroy(p[1]);
