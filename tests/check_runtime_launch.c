@@ -700,6 +700,27 @@ static void *launch_two_kinds(void *p)
     return NULL;
 }
 
+/* A record that was overwritten, or is being overwritten, is not given. */
+START_TEST(records_are_whole)
+{
+    struct pl_thread *t = pl_thread_get(&ctx->threads);
+    pl_launch_record r = {.entry = "pl_one"}, got;
+    ck_assert(!pl_thread_recall(t, 0, &got));
+    for (uint32_t i = 0; i < PL_RECENT_COUNT + 8; i++) {
+        r.grid[2] = r.n_threads = i;
+        pl_thread_remember(t, &r);
+        ck_assert(pl_thread_recall(t, i, &got));
+        ck_assert_mem_eq(&got, &r, sizeof r);
+    }
+    for (uint32_t i = 0; i < PL_RECENT_COUNT + 8; i++)
+        ck_assert_int_eq(pl_thread_recall(t, i, &got), i >= 8);
+    atomic_fetch_add(&t->recent[20].serial, 1); /* its owner is writing */
+    ck_assert(!pl_thread_recall(t, 20, &got));
+    ck_assert_uint_eq(pl_context_last_launches(ctx, &got, 1), PL_RECENT_COUNT - 1);
+    ck_assert_uint_eq(got.n_threads, PL_RECENT_COUNT + 7);
+}
+END_TEST
+
 /* Read beside launches, a record is of one launch: never one's name with another's grid. */
 START_TEST(last_launches_beside_launches)
 {
@@ -709,7 +730,7 @@ START_TEST(last_launches_beside_launches)
     void *failed;
     nd->is_recording = false;
     ck_assert_int_eq(pthread_create(&launcher, NULL, launch_two_kinds, args), 0);
-    for (int round = 0; round < 20000 || n_seen == 0; round++) {
+    while (n_seen < 3000000) {
         size_t n = pl_context_last_launches(ctx, last, PL_COUNT(last));
         for (size_t i = 0; i < n && i < PL_COUNT(last); i++, n_seen++) {
             bool is_other = strncmp(last[i].entry, "pl_other_", 9) == 0;
@@ -1587,7 +1608,7 @@ static Suite *make_suite(void)
 {
     const struct {
         const char *name;
-        const TTest *tests[12];
+        const TTest *tests[16];
     } groups[] = {
         {"counts",
          {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
@@ -1596,7 +1617,8 @@ static Suite *make_suite(void)
         {"errors",
          {broken_arguments, broken_kernels, broken_scalars, configurations_that_are_not_listed,
           broken_bodies, recursion, recursion_from_callbacks, faults_name_the_last_launches,
-          last_launches_beside_launches, places_of_calls, null_pointers, rejections_are_told}},
+          last_launches_beside_launches, records_are_whole, places_of_calls, null_pointers,
+          rejections_are_told}},
         {"policies",
          {asynchronous_builds, blocking_beside_asynchronous, ending_with_builds_waiting,
           never_takes_the_nearest_prepared, never_respects_facts, cold_launch_in_a_capture,
@@ -1624,7 +1646,7 @@ static Suite *make_suite(void)
         TCase *t = tcase_create(groups[i].name);
         tcase_add_checked_fixture(t, setup, teardown);
         tcase_set_timeout(t, 60);
-        for (int k = 0; k < 12 && groups[i].tests[k] != NULL; k++)
+        for (int k = 0; k < 16 && groups[i].tests[k] != NULL; k++)
             tcase_add_test(t, groups[i].tests[k]);
         if (i == 1)
             tcase_add_loop_test(t, each_driver_call_fails, 0,
