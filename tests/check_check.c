@@ -677,22 +677,10 @@ END_TEST
 /* ---- what is traced and not served: exactly these ---- */
 
 static const char *const unserved[] = {
-    "prefetch",
-    "gather_rows",
-    "async_load_tmem",
-    "wait_load_tmem",
-    "async_store_tmem",
-    "commit_tmem",
-    "copy_smem_to_tmem",
-    "copy_scales_to_tmem",
-    "tcgen05_mma",
-    "tcgen05_commit",
-    "wgmma_val",
-    "mma",
-    "barrier_test",
-    "clc_next",
-    "inline_ptx",
-    "ptx_out",
+    "prefetch",         "gather_rows",    "async_load_tmem",   "wait_load_tmem",
+    "async_store_tmem", "commit_tmem",    "copy_smem_to_tmem", "copy_scales_to_tmem",
+    "tcgen05_mma",      "tcgen05_commit", "wgmma_val",         "mma",
+    "barrier_test",     "clc_next",       "inline_ptx",        "ptx_out",
 };
 
 START_TEST(exactly_the_listed_operations_are_not_served)
