@@ -83,6 +83,7 @@ START_TEST(atomics_add_up)
     void *hx = fill_random(&x), *hy = fill_random(&y);
     struct ask a = {.kernel = &atomic,
                     .params = p,
+                    .params_bytes = sizeof *p,
                     .arch = arch,
                     .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
                     .grid = {N_CTAS, 1, 1},
@@ -194,6 +195,7 @@ START_TEST(semaphores_give_turns)
         fill_bytes(&counters, 0);
         struct ask a = {.kernel = &turns,
                         .params = params,
+                        .params_bytes = sizeof params,
                         .arch = 90,
                         .args = {pl_arg_tensor(counters), pl_arg_tensor(out)},
                         .grid = {8, 1, 1},

@@ -141,6 +141,7 @@ START_TEST(stores_to_a_peer_arrive_whole)
         void *sent = fill_random(&x), *before = fill_random(&z);
         struct ask a = {.kernel = &ring,
                         .params = p,
+                        .params_bytes = sizeof *p,
                         .arch = _i % 2 == 0 ? 90 : 100,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(z), pl_arg_tensor(y)},
                         .grid = {(uint32_t)p->cluster, 1, 1},
@@ -212,6 +213,7 @@ START_TEST(every_cta_reaches_every_other)
         void *host = fill_random(&x);
         struct ask a = {.kernel = &gather,
                         .params = &p,
+                        .params_bytes = sizeof p,
                         .arch = 90,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                         .grid = {(uint32_t)p.cluster, 1, 1},

@@ -47,6 +47,7 @@ static void check_copy(const struct copy_params *p, int arch, pl_dtype t, pl_sha
     fill_bytes(&y, 0x5a);
     struct ask a = {.kernel = &copy_tile,
                     .params = p,
+                    .params_bytes = sizeof *p,
                     .arch = arch,
                     .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                     .grid = {1, 1, 1},
@@ -188,6 +189,7 @@ static struct ask engine_ask(const pl_kernel *k, const struct engine_params *p, 
 {
     return (struct ask){.kernel = k,
                         .params = p,
+                        .params_bytes = sizeof *p,
                         .arch = arch,
                         .args = {pl_arg_tensor(*x), pl_arg_tensor(*y)},
                         .grid = {(uint32_t)cdiv(x->shape[0], p->tile), 1, 1},
@@ -386,6 +388,7 @@ static void check_sum_steps(const struct pipe_params *p, int arch, int64_t n_ele
     void *host = fill_random(&x);
     struct ask a = {.kernel = &sum_steps,
                     .params = p,
+                    .params_bytes = sizeof *p,
                     .arch = arch,
                     .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                     .grid = {1, 1, 1},
@@ -484,6 +487,7 @@ START_TEST(elementwise_operations_are_right_in_every_type)
         void *hx = fill_random(&x), *hz = fill_random(&z);
         struct ask a = {.kernel = &elementwise,
                         .params = &p,
+                        .params_bytes = sizeof p,
                         .arch = arch,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(z), pl_arg_tensor(y)},
                         .grid = {1, 1, 1},
@@ -597,6 +601,7 @@ static void check_cast(pl_dtype from, pl_dtype to, int arch)
                     .facts = all_facts};
     const struct cast_params p = {from, to};
     a.params = &p;
+    a.params_bytes = sizeof p;
     run_ok(&a);
     unsigned char *got = fetch(&y);
     for (int i = 0; i < N_CAST; i++) {
@@ -671,6 +676,7 @@ START_TEST(reductions_along_an_axis_are_right)
         void *host = fill_random(&x);
         struct ask a = {.kernel = &reduce_axis,
                         .params = &p,
+                        .params_bytes = sizeof p,
                         .arch = arch,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                         .grid = {1, 1, 1},
@@ -743,6 +749,7 @@ START_TEST(reductions_reach_their_scope)
         void *host = fill_random(&x);
         struct ask a = {.kernel = &total,
                         .params = &p,
+                        .params_bytes = sizeof p,
                         .arch = arch,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                         .grid = {(uint32_t)p.cluster, 1, 1},
@@ -818,6 +825,7 @@ START_TEST(control_flow_and_variables_are_right)
         ck_assert_int_eq(emu.HtoD(x.address, host, tensor_span(&x)), 0);
         struct ask a = {.kernel = &flow,
                         .params = &p,
+                        .params_bytes = sizeof p,
                         .arch = arch,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                         .grid = {1, 1, 1},
@@ -877,6 +885,7 @@ START_TEST(transposed_views_of_swizzled_arrays_are_right)
         void *host = fill_random(&x);
         struct ask a = {.kernel = &turn,
                         .params = &p,
+                        .params_bytes = sizeof p,
                         .arch = arch,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                         .grid = {(uint32_t)cdiv(cols, p.cols), (uint32_t)cdiv(rows, p.rows), 1},

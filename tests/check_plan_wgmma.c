@@ -170,6 +170,7 @@ START_TEST(products_of_whole_numbers_are_exact)
         void *hx = fill_random(&x), *hy = fill_random(&y);
         struct ask a = {.kernel = &mm,
                         .params = p,
+                        .params_bytes = sizeof *p,
                         .arch = 90,
                         .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
                         .grid = {1, 1, 1},
@@ -223,6 +224,7 @@ START_TEST(registers_are_shared_out_within_the_pool)
     pl_tensor y = tensor_new(PL_I32, PL_SHAPE(3), 0, 0);
     struct ask a = {.kernel = &share,
                     .params = &cases[_i],
+                    .params_bytes = sizeof cases[_i],
                     .arch = 90,
                     .args = {pl_arg_tensor(y)},
                     .grid = {1, 1, 1},

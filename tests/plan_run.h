@@ -33,6 +33,7 @@ struct build {
 struct ask {
     const pl_kernel *kernel;
     const void *params;
+    size_t params_bytes; /* of *params; 0: as many as the kernel has */
     int arch;
     pl_arg args[PL_MAX_ARGS];
     uint32_t grid[3];
@@ -78,7 +79,8 @@ static inline void build_request(struct pl_trace_request *r, const struct ask *a
     r->n_args = a->kernel->n_params;
     r->target = pl_target_find(a->arch);
     if (a->params != NULL)
-        memcpy(r->params, a->params, a->kernel->params_bytes);
+        memcpy(r->params, a->params,
+               a->params_bytes != 0 ? a->params_bytes : a->kernel->params_bytes);
     for (size_t i = 0; i < r->n_args; i++) {
         struct pl_arg_facts *f = &r->args[i];
         const pl_tensor *t = &a->args[i].u.tensor;

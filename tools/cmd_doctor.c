@@ -17,10 +17,8 @@ static const char *find_lib(const char *const *names)
 {
     for (int i = 1; i < 4 && names[i] != NULL; i++) {
         void *lib = pl_os_lib_open(names[i], NULL, 0);
-        if (lib != NULL) {
-            pl_os_lib_close(lib);
-            return names[i];
-        }
+        if (lib != NULL)
+            return names[i]; /* stays open: closed, it could not free what it made */
     }
     return NULL;
 }

@@ -60,9 +60,16 @@ void pl_trace_empty(pl_builder *b, const char *what, pl_loc l)
         pl_d_empty_handle(b->fn->diags, pl_trace_at(l), what);
 }
 
+/* An id of an operation that gives no value is no handle either: it was never handed out. */
+static bool is_value(const struct pl_op *op)
+{
+    return pl_op_infos[op->code].result == PL_RESULT_VAL &&
+           (op->code != PL_OP_ATOMIC || op->is_flag);
+}
+
 uint32_t pl_trace_use(pl_builder *b, pl_val v, pl_loc l)
 {
-    if (v.id == 0 || v.id >= b->fn->ops.n) {
+    if (v.id == 0 || v.id >= b->fn->ops.n || !is_value(&b->fn->ops.data[v.id])) {
         pl_trace_empty(b, "value", l);
         return 0;
     }
