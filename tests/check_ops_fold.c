@@ -134,6 +134,9 @@ static bool is_excused(const struct probe *p, uint64_t ours, uint64_t theirs)
     /* positions and lengths above 255 */
     if (starts_with(form, "bfe") || starts_with(form, "bfi"))
         return p->row.src[p->row.n_src - 1] > 255 || p->row.src[p->row.n_src - 2] > 255;
+    /* fns: the base is a bit position, 0 to 31 (PTX ISA, "Integer Arithmetic Instructions: fns"), and -2^31 has no magnitude */
+    if (starts_with(form, "fns") && (p->row.src[1] > 31 || p->row.src[2] == 0x80000000u))
+        return true;
     /* division by zero is unspecified */
     return (starts_with(form, "div") || starts_with(form, "rem")) && p->row.src[1] == 0;
 }
