@@ -341,6 +341,7 @@ static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct 
         spec->type = (uint8_t)type_twice((enum pl_ptx_type)ins->types[0]);
     if ((a == 'd' || a == 's') && b == 'v') {
         spec->n = (uint16_t)vector_length(ins);
+        spec->is_braced_ok = spec->n == 1;
         if (spec->n > 1)
             spec->want = a == 'd' ? PL_PTX_WANT_DVEC : PL_PTX_WANT_SVEC;
     }

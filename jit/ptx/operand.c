@@ -438,10 +438,20 @@ static enum fit address_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
     return register_fits(reg, PL_PTX_TYPE_NONE, false) ? FITS : WRONG_TYPE;
 }
 
+/* {x} where x will do: the element. */
+static const struct pl_ptx_operand *unbraced(const struct pl_ptx_parser *p,
+                                             const struct pl_ptx_operand *op,
+                                             const struct pl_ptx_spec *spec)
+{
+    bool is_one = spec->is_braced_ok && op->kind == PL_PTX_OP_VECTOR && op->n == 1;
+    return is_one ? &p->m->pool.data[op->first] : op;
+}
+
 static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
                             const struct pl_ptx_spec *spec)
 {
     struct pl_ptx_spec typed = *spec;
+    op = unbraced(p, op, spec);
     switch ((enum pl_ptx_want)spec->want) {
     case PL_PTX_WANT_DST:
         if (op->kind == PL_PTX_OP_SINK)
@@ -676,6 +686,7 @@ static bool store_operands(struct reader *r, const struct pl_ptx_shape *shape,
         ins->operands = p->m->pool.n;
     }
     for (uint32_t i = 0; i < r->n; i++) {
+        r->ops[i] = *unbraced(p, &r->ops[i], &shape->specs[r->spec_of[i]]);
         finish_operand(p, &r->ops[i], &shape->specs[r->spec_of[i]]);
         if (r->ops[i].kind == OP_NAME && !note_label(p, &r->ops[i], p->m->pool.n, r->at[i]))
             return false;

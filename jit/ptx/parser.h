@@ -102,6 +102,7 @@ struct pl_ptx_spec {
     bool has_sink;      /* '_' is allowed */
     bool is_wide_ok;    /* ld, st, cvt: a register may be wider than the type */
     bool is_special_ok; /* mov, cvt: a source may be a special register */
+    bool is_braced_ok;  /* a vector's place without .v2 .v4 .v8: {x} for x, as ptxas takes it */
     uint8_t
         pair; /* 0 no pair; 1 the second half may be absent; 2 must be there. It is a predicate destination. */
 };
