@@ -58,7 +58,7 @@ void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay 
                      struct pl_coord out[PL_MAX_RANK])
 {
     const uint32_t vec = lay->vec;
-    if (lay->is_wgmma) {
+    if (lay->frag == PL_FRAG_WGMMA) {
         wgmma_coords(l, s, k, out);
         return;
     }

@@ -22,7 +22,7 @@ static enum pl_stype scratch_type(pl_dtype t)
 
 static bool same_lay(const struct pl_lay *x, const struct pl_lay *y)
 {
-    return x->vec == y->vec && x->n_chunks == y->n_chunks && x->is_wgmma == y->is_wgmma;
+    return x->vec == y->vec && x->n_chunks == y->n_chunks && x->frag == y->frag;
 }
 
 uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
@@ -43,7 +43,7 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
         return 0;
     if (op->code == PL_OP_LAYOUT_CAST && same_lay(&l->lays[id], &l->lays[op->args[0]]))
         return 0;
-    const bool is_spread = l->lays[op->args[0]].is_wgmma; /* made strided first */
+    const bool is_spread = l->lays[op->args[0]].frag != PL_FRAG_STRIDED; /* made strided first */
     if (!is_spread &&
         (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0)))
         return 64;
@@ -134,7 +134,7 @@ static struct pl_opnd chunk_index(struct pl_lower *l, const pl_shape *s, const s
                                   uint32_t k)
 {
     struct pl_coord at[PL_MAX_RANK];
-    if (!lay->is_wgmma)
+    if (lay->frag == PL_FRAG_STRIDED)
         return chunk_start(l, lay->vec, k);
     pl_chunk_coords(l, s, lay, k, at);
     struct pl_opnd row = pl_ix_mul(&l->b, PL_ST_u32, at[0].thread, pl_opnd_imm(s->d[1]));
@@ -256,7 +256,7 @@ struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const str
 
 struct pl_lval pl_lval_strided(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in)
 {
-    if (!in->lay.is_wgmma)
+    if (in->lay.frag == PL_FRAG_STRIDED)
         return *in;
     return pl_lval_relayout(l, s, in, pl_lay_strided(pl_shape_n_elems(s), 2, l->unit_threads));
 }

@@ -15,7 +15,7 @@ struct group {
     uint32_t parent;
     uint16_t fixed_vec; /* 0: free */
     uint16_t best_vec;
-    bool is_wgmma;      /* an accumulator's: goes before every wish */
+    uint8_t frag;       /* enum pl_frag of an accumulator: goes before every wish */
     uint16_t least_vec; /* that every member can use: of an asynchronous store */
 };
 
@@ -51,7 +51,8 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
         ga->best_vec = gb->best_vec;
     if (gb->least_vec > ga->least_vec)
         ga->least_vec = gb->least_vec;
-    ga->is_wgmma |= gb->is_wgmma;
+    if (ga->frag == PL_FRAG_STRIDED)
+        ga->frag = gb->frag;
     if (ga->fixed_vec == 0)
         ga->fixed_vec = gb->fixed_vec;
 }
@@ -140,7 +141,7 @@ bool pl_lay_can_wgmma(const pl_shape *s)
 struct pl_lay pl_lay_wgmma(const pl_shape *s)
 {
     return (struct pl_lay){
-        .is_wgmma = true, .vec = 2, .n_chunks = (uint32_t)(pl_shape_n_elems(s) / 256)};
+        .frag = PL_FRAG_WGMMA, .vec = 2, .n_chunks = (uint32_t)(pl_shape_n_elems(s) / 256)};
 }
 
 /* ---- groups ---- */
@@ -212,10 +213,10 @@ static void visit(struct walk *w, uint32_t id)
         if (op->n_args > 1 && is_array_val(w, op->args[0]) && is_array_val(w, op->args[1]))
             join(w, op->args[0], op->args[1]);
         break;
-    case PL_OP_ACC_LOAD: w->groups[find(w, id)].is_wgmma = true; break;
+    case PL_OP_ACC_LOAD: w->groups[find(w, id)].frag = PL_FRAG_WGMMA; break;
     case PL_OP_ACC_INIT:
         if (is_array_val(w, op->args[0]))
-            w->groups[find(w, op->args[0])].is_wgmma = true;
+            w->groups[find(w, op->args[0])].frag = PL_FRAG_WGMMA;
         break;
     case PL_OP_ASYNC_STORE_SMEM:
         if (is_array_val(w, op->args[0])) {
@@ -242,7 +243,7 @@ static struct pl_lay lay_of(struct walk *w, uint32_t node, const pl_shape *s)
 {
     const struct group *g = &w->groups[find(w, node)];
     const int64_t n = pl_shape_n_elems(s);
-    if (g->is_wgmma && pl_lay_can_wgmma(s))
+    if (g->frag == PL_FRAG_WGMMA && pl_lay_can_wgmma(s))
         return pl_lay_wgmma(s);
     const uint32_t limit = pow2_divisor(s->d[s->rank - 1], 16);
     uint32_t vec = g->fixed_vec != 0 ? g->fixed_vec : g->best_vec;

@@ -24,10 +24,13 @@
 /* How one dtype lies in registers. */
 enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE };
 
+/* How chunks lie over the rows and columns of a rank-2 array; STRIDED: over the row-major order of any array. */
+enum pl_frag { PL_FRAG_STRIDED, PL_FRAG_WGMMA, PL_FRAG_COUNT };
+
 /* Layout of an array value. */
 struct pl_lay {
     bool is_splat;
-    bool is_wgmma;     /* vec is 2; else chunks are strided */
+    uint8_t frag;      /* enum pl_frag */
     uint16_t vec;      /* elements of a chunk */
     uint32_t n_chunks; /* of each thread; the last one may lie beyond the array for some threads */
     bool

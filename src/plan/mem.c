@@ -633,9 +633,9 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
         for (int j = 0; is_same && j < pl_ir_ref(l->fn, r->base)->shape.rank; j++)
             is_same = pl_affine_same(&o->offset[j], &r->offset[j]);
         if (is_same)
-            return q * 64 + lay.is_wgmma * 32 + lay.vec;
+            return (q * PL_FRAG_COUNT + lay.frag) * 32 + lay.vec;
     }
-    return ref * 64 + lay.is_wgmma * 32 + lay.vec;
+    return (ref * PL_FRAG_COUNT + lay.frag) * 32 + lay.vec;
 }
 
 void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)

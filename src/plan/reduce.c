@@ -409,7 +409,7 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval v = pl_lval_of(l, op->args[0]);
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
     const struct red r = start(l, op, v.dtype);
-    if (l->lays[id].is_wgmma) { /* a result that goes straight into accumulators */
+    if (l->lays[id].frag != PL_FRAG_STRIDED) { /* a result that goes straight into accumulators */
         pl_lower_refuse(l, op);
         l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         return;
@@ -424,9 +424,10 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval spread = v;
     if (v.lay.is_splat) { /* each thread its share */
         const struct pl_lay *lay = &l->lays[op->args[0]];
-        spread = pl_lval_make(
-            l, v.dtype,
-            lay->is_wgmma ? pl_lay_strided(pl_shape_n_elems(from), 2, l->unit_threads) : *lay);
+        spread = pl_lval_make(l, v.dtype,
+                              lay->frag != PL_FRAG_STRIDED
+                                  ? pl_lay_strided(pl_shape_n_elems(from), 2, l->unit_threads)
+                                  : *lay);
         for (uint32_t i = 0; i < spread.n_regs; i++)
             spread.regs[i] = pl_lval_unit(l, &v, spread.rep, i);
     }
