@@ -40,26 +40,12 @@ void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin
         out[0] = lin;
 }
 
-static void wgmma_coords(struct pl_lower *l, const pl_shape *s, uint32_t k,
-                         struct pl_coord out[PL_MAX_RANK])
-{
-    const uint32_t per_block = (uint32_t)s->d[1] / 4, i = k / per_block, j = k % per_block;
-    struct pl_opnd t = pl_lower_rank(l);
-    struct pl_opnd warp = pl_ix_shr(&l->b, PL_ST_u32, t, 5),
-                   lane = pl_ix_and(&l->b, PL_ST_u32, t, 31);
-    out[0] = (struct pl_coord){pl_ix_add(&l->b, PL_ST_u32, pl_ix_shl(&l->b, PL_ST_u32, warp, 4),
-                                         pl_ix_shr(&l->b, PL_ST_u32, lane, 2)),
-                               56, (int64_t)64 * i + 8 * (j % 2)};
-    out[1] = (struct pl_coord){pl_ix_shl(&l->b, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, t, 3), 1), 7,
-                               (int64_t)8 * (j / 2)};
-}
-
 void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
                      struct pl_coord out[PL_MAX_RANK])
 {
     const uint32_t vec = lay->vec;
-    if (lay->frag == PL_FRAG_WGMMA) {
-        wgmma_coords(l, s, k, out);
+    if (lay->frag != PL_FRAG_STRIDED) {
+        pl_frag_coords(l, s, lay, k, out);
         return;
     }
     struct pl_coord lin = {.thread =

@@ -133,17 +133,6 @@ struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads)
     return lay;
 }
 
-bool pl_lay_can_wgmma(const pl_shape *s)
-{
-    return s->rank == 2 && s->d[0] % 64 == 0 && s->d[1] % 8 == 0;
-}
-
-struct pl_lay pl_lay_wgmma(const pl_shape *s)
-{
-    return (struct pl_lay){
-        .frag = PL_FRAG_WGMMA, .vec = 2, .n_chunks = (uint32_t)(pl_shape_n_elems(s) / 256)};
-}
-
 /* ---- groups ---- */
 
 static bool is_array_val(const struct walk *w, uint32_t val)
@@ -243,8 +232,8 @@ static struct pl_lay lay_of(struct walk *w, uint32_t node, const pl_shape *s)
 {
     const struct group *g = &w->groups[find(w, node)];
     const int64_t n = pl_shape_n_elems(s);
-    if (g->frag == PL_FRAG_WGMMA && pl_lay_can_wgmma(s))
-        return pl_lay_wgmma(s);
+    if (pl_frag_fits((enum pl_frag)g->frag, s))
+        return pl_lay_frag((enum pl_frag)g->frag, s);
     const uint32_t limit = pow2_divisor(s->d[s->rank - 1], 16);
     uint32_t vec = g->fixed_vec != 0 ? g->fixed_vec : g->best_vec;
     if (g->fixed_vec == 0)

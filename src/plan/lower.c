@@ -215,7 +215,7 @@ void pl_lower_array(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_array *a = &l->fn->arrays.data[array];
     if (a->space != PL_SPACE_REGS && a->space != PL_SPACE_ACC)
         return;
-    if (a->space == PL_SPACE_ACC && !pl_lay_can_wgmma(&a->shape)) {
+    if (a->space == PL_SPACE_ACC && !pl_frag_fits(PL_FRAG_WGMMA, &a->shape)) {
         pl_lower_refuse(l, op);
         return;
     }
@@ -224,7 +224,7 @@ void pl_lower_array(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         init = pl_lval_of(l, op->args[0]);
     struct pl_lval v = a->shape.rank == 0 ? pl_lval_scalar(a->dtype, pl_opnd_imm(0))
                        : a->space == PL_SPACE_ACC
-                           ? pl_lval_make(l, a->dtype, pl_lay_wgmma(&a->shape))
+                           ? pl_lval_make(l, a->dtype, pl_lay_frag(PL_FRAG_WGMMA, &a->shape))
                            : pl_lval_make(l, a->dtype, l->var_lays[array]);
     const enum pl_stype bits = pl_stype_bits(v.rep);
     const enum pl_rclass class = (enum pl_rclass)pl_stypes[bits].class;

@@ -25,7 +25,7 @@
 enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE };
 
 /* How chunks lie over the rows and columns of a rank-2 array; STRIDED: over the row-major order of any array. */
-enum pl_frag { PL_FRAG_STRIDED, PL_FRAG_WGMMA, PL_FRAG_COUNT };
+enum pl_frag { PL_FRAG_STRIDED, PL_FRAG_WGMMA, PL_FRAG_TCGEN05, PL_FRAG_ROWS, PL_FRAG_COUNT };
 
 /* Layout of an array value. */
 struct pl_lay {
@@ -153,8 +153,6 @@ bool pl_array_has_fact(const struct pl_lower *l, const struct pl_array *a, pl_fa
 /* ---- layouts (layout.c) ---- */
 void pl_layout_walk(struct pl_lower *l);
 struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads);
-bool pl_lay_can_wgmma(const pl_shape *s);
-struct pl_lay pl_lay_wgmma(const pl_shape *s);
 /* Widest access of a ref that alignment proves, elements; 1..16 bytes. */
 uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref);
 /* Fewest elements of a chunk that st.async can move: 4 bytes. */
@@ -196,6 +194,13 @@ struct pl_inside {
     bool has_lo;
 };
 struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
+
+/* ---- fragments (frag.c) ---- */
+enum pl_frag pl_frag_of_layout(const pl_layout *layout); /* STRIDED: it is none */
+bool pl_frag_fits(enum pl_frag f, const pl_shape *s);
+struct pl_lay pl_lay_frag(enum pl_frag f, const pl_shape *s); /* which fits */
+void pl_frag_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
+                    struct pl_coord out[PL_MAX_RANK]);
 
 /* ---- values (elem.c, cast.c) ---- */
 struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t,
