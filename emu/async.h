@@ -33,6 +33,8 @@ void pl_emu_async_describe(struct pl_emu_cluster *cl, char *text, size_t n_bytes
  * leaked tensor memory). PL_EMU_BLOCKED from the second: keep the CTA's shared memory, ask again later. */
 enum pl_emu_status pl_emu_async_on_exit(struct pl_emu_warp *w, uint32_t lanes);
 enum pl_emu_status pl_emu_async_on_cta_exit(struct pl_emu_cta *cta);
+/* What these lanes wrote so far is ordered before what others do from now on: a barrier, an arrival, a fence. */
+void pl_emu_async_on_release(struct pl_emu_warp *w, uint32_t lanes);
 /* A generic-proxy access to shared memory by lanes of a warp, after its bounds check: proxy tracking and the rule that an
  * mbarrier object is touched by mbarrier instructions only. Called when CHECK is not off and the CTA has a barrier or has
  * used the async proxy (cta->async != NULL). address: shared::cluster. */

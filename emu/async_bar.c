@@ -46,9 +46,10 @@ struct pl_async_bar *pl_async_bar_at(struct pl_emu_warp *w, uint32_t lane, struc
     return NULL;
 }
 
-static uint32_t epochs_of(const struct pl_emu_async *a, uint32_t thread)
+static bool is_init_published(const struct pl_emu_async *a, const struct pl_async_bar *bar)
 {
-    return a->epochs == NULL ? 0 : a->epochs[thread] + a->bar_epochs[thread];
+    return a->segments == NULL || a->n_init_fences[bar->init_thread] != bar->init_fences ||
+           bar->init_segment < a->n_published[bar->init_thread];
 }
 
 bool pl_async_bar_check_signal(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p)
@@ -57,7 +58,7 @@ bool pl_async_bar_check_signal(struct pl_emu_warp *w, uint32_t lane, struct pl_a
     struct pl_async_bar *bar = pl_async_bar_at(w, lane, p, "an asynchronous copy");
     if (bar == NULL)
         return false;
-    if (!a->is_checking || a->epochs == NULL || epochs_of(a, bar->init_thread) != bar->init_epoch)
+    if (!a->is_checking || is_init_published(a, bar))
         return true;
     pl_d_mbar_init_unfenced(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p),
                             bar->init_line);

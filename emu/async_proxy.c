@@ -1,21 +1,25 @@
 /*
  * Shared memory as two proxies see it.
  *
- * A generic write becomes visible to the async proxy when the thread that made it executes fence.proxy.async. Each 4 bytes
- * of shared memory remember their last generic writer and how many such fences it had executed by then; an async read or
- * write of bytes whose writer has executed none since is a fault. The order between that fence and the copy (a barrier) is
- * the business of the race check. Sub-word writes of several threads keep the last writer only.
+ * A generic write becomes visible to the async proxy by a fence.proxy.async on the way from the write to the copy: in the
+ * thread that wrote, or in another one behind a barrier that both came to. So what a thread writes is cut into segments, by
+ * its own fences and by what orders its writes before those of others (barriers, arrivals, fences); a fence publishes the
+ * segments that its thread and all others have finished. Each 4 bytes of shared memory remember their last generic writer
+ * and its segment; an async read or write of bytes whose segment no fence has published is a fault. The order between the
+ * fence and the copy is the business of the race check. Sub-word writes of several threads keep the last writer only.
  *
  * What is in flight is compared with every generic access: touching bytes that a copy still reads or writes is a fault
  * whenever the policy lets it be seen.
  *
- * Source: PTX ISA, Memory Consistency Model: Proxies; Async proxy; membar / fence (fence.proxy.async)
+ * Source: PTX ISA, Memory Consistency Model: Proxies; Proxy-preserved base causality order; Async proxy; membar / fence
+ * (fence.proxy.async)
  */
 #include "emu/async_state.h"
 
 #include "base/debug.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { THREAD_BITS = 15, LINE_BITS = 17 };
 
@@ -60,7 +64,7 @@ static uint32_t record_thread(uint64_t record)
     return (uint32_t)record & ((1u << THREAD_BITS) - 1);
 }
 static uint32_t record_line(uint64_t record) { return (uint32_t)record >> THREAD_BITS; }
-static uint32_t record_epoch(uint64_t record) { return (uint32_t)(record >> 32); }
+static uint32_t record_segment(uint64_t record) { return (uint32_t)(record >> 32) - 1; }
 
 void pl_async_note_generic(struct pl_emu_cta *cta, uint32_t offset_bytes, uint32_t n_bytes,
                            uint32_t thread, uint32_t line)
@@ -69,8 +73,8 @@ void pl_async_note_generic(struct pl_emu_cta *cta, uint32_t offset_bytes, uint32
     if (c == NULL || c->writes == NULL)
         return;
     uint32_t most = (1u << LINE_BITS) - 1;
-    uint64_t epoch = (uint64_t)cta->cluster->async->epochs[thread] + 1;
-    uint64_t record = epoch << 32 | (line < most ? line : most) << THREAD_BITS | thread;
+    uint64_t segment = (uint64_t)cta->cluster->async->segments[thread] + 1;
+    uint64_t record = segment << 32 | (line < most ? line : most) << THREAD_BITS | thread;
     for (uint32_t i = offset_bytes / 4; i <= (offset_bytes + n_bytes - 1) / 4; i++)
         c->writes[i] = record;
 }
@@ -87,20 +91,36 @@ void pl_async_note_written(struct pl_async_range r)
 void pl_async_fence_proxy(struct pl_emu_warp *w)
 {
     struct pl_emu_async *a = w->cta->cluster->async;
-    if (a->epochs == NULL)
+    if (a->segments == NULL)
         return;
     PL_EMU_FOR_LANES (lane, w->mask)
-        a->epochs[pl_async_thread(w, lane)]++;
-    a->epochs[pl_async_any_thread(w->cta)]++;
+        a->segments[pl_async_thread(w, lane)]++;
+    a->segments[pl_async_any_thread(w->cta)]++;
+    for (uint32_t i = 0; i < a->cl->n_ctas; i++) {
+        size_t first = (size_t)i * (PL_ASYNC_THREADS_A_CTA + 1);
+        memcpy(a->n_published + first, a->segments + first,
+               a->cl->ctas[i].n_threads * sizeof *a->segments);
+    }
+    uint32_t any = pl_async_any_thread(w->cta);
+    a->n_published[any] = a->segments[any];
+}
+
+void pl_emu_async_on_release(struct pl_emu_warp *w, uint32_t lanes)
+{
+    struct pl_emu_async *a = w->cta->cluster->async;
+    if (a->segments == NULL)
+        return;
+    PL_EMU_FOR_LANES (lane, lanes)
+        a->segments[pl_async_thread(w, lane)]++;
 }
 
 void pl_async_fence_init(struct pl_emu_warp *w)
 {
     struct pl_emu_async *a = w->cta->cluster->async;
-    if (a->bar_epochs == NULL)
+    if (a->n_init_fences == NULL)
         return;
     PL_EMU_FOR_LANES (lane, w->mask)
-        a->bar_epochs[pl_async_thread(w, lane)]++;
+        a->n_init_fences[pl_async_thread(w, lane)]++;
 }
 
 /* The record of a generic write of the range that no fence has published, or 0. */
@@ -113,7 +133,7 @@ static uint64_t find_unfenced(const struct pl_async_range *r)
     for (uint32_t i = r->first / 4; i < (r->end + 3) / 4; i++) {
         if (c->writes[i] == 0)
             continue;
-        if (a->epochs[record_thread(c->writes[i])] + 1 == record_epoch(c->writes[i]))
+        if (record_segment(c->writes[i]) >= a->n_published[record_thread(c->writes[i])])
             return c->writes[i];
         c->writes[i] = 0; /* published for good */
     }
@@ -267,13 +287,13 @@ static void note_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t off
                      uint32_t n_bytes)
 {
     struct pl_async_cta *c = cta->async;
-    const uint32_t *epochs = cta->cluster->async->epochs + pl_async_thread(w, 0);
+    const uint32_t *segments = cta->cluster->async->segments + pl_async_thread(w, 0);
     uint32_t most = (1u << LINE_BITS) - 1, line = w->pc->line < most ? w->pc->line : most;
     uint64_t base = line << THREAD_BITS | pl_async_thread(w, 0);
     uint64_t *out = c->writes + offset / 4;
     for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
         for (uint32_t i = 0; i < n_bytes / 4; i++)
-            *out++ = ((uint64_t)epochs[lane] + 1) << 32 | (base + lane);
+            *out++ = ((uint64_t)segments[lane] + 1) << 32 | (base + lane);
 }
 
 bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t address,

@@ -50,9 +50,10 @@ bool pl_emu_async_init(struct pl_emu_cluster *cl)
         return true;
     /* Generic writes count from the first instruction on, so the CTAs' state must be there before it. */
     size_t n_threads = (size_t)cl->n_ctas * (PL_ASYNC_THREADS_A_CTA + 1);
-    a->epochs = calloc(n_threads, sizeof *a->epochs);
-    a->bar_epochs = calloc(n_threads, sizeof *a->bar_epochs);
-    bool is_complete = a->epochs != NULL && a->bar_epochs != NULL;
+    a->segments = calloc(n_threads, sizeof *a->segments);
+    a->n_published = calloc(n_threads, sizeof *a->n_published);
+    a->n_init_fences = calloc(n_threads, sizeof *a->n_init_fences);
+    bool is_complete = a->segments != NULL && a->n_published != NULL && a->n_init_fences != NULL;
     for (uint32_t i = 0; is_complete && i < cl->n_ctas; i++)
         is_complete = pl_async_cta_of(&cl->ctas[i]) != NULL;
     return is_complete;
@@ -93,8 +94,9 @@ void pl_emu_async_fini(struct pl_emu_cluster *cl)
         free_cta(&cl->ctas[i]);
     free_list(a->first);
     free_list(a->unused);
-    free(a->epochs);
-    free(a->bar_epochs);
+    free(a->segments);
+    free(a->n_published);
+    free(a->n_init_fences);
     free(a->maps);
     free(a);
     cl->async = NULL;

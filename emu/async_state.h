@@ -121,8 +121,8 @@ struct pl_async_bar {
     uint32_t offset_bytes;
     bool is_live;
     uint32_t init_line;
-    uint32_t init_thread,
-        init_epoch; /* published by fence.mbarrier_init or fence.proxy.async once the epoch has moved */
+    /* Published by a fence.mbarrier_init of the thread since (its count was init_fences), or as its other writes are. */
+    uint32_t init_thread, init_fences, init_segment;
     uint32_t last_line; /* of the last arrive, expect-tx or completion */
     uint64_t n_phases;  /* completed */
 };
@@ -131,7 +131,8 @@ struct pl_async_cta {
     struct pl_async_bar *bars;
     uint32_t n_bars, cap_bars, n_live_bars;
     uint32_t bars_first, bars_end; /* bytes that hold live barriers lie in [first, end) */
-    /* Generic writes not yet published to the async proxy, a word each 4 bytes: epoch << 32 | line << 15 | thread; 0: none. */
+    /* Generic writes not yet published to the async proxy, a word each 4 bytes: segment + 1 << 32 | line << 15 | thread;
+     * 0: none. */
     uint64_t *writes;
     uint32_t
         n_pool_regs; /* setmaxnreg: registers free a thread, summed over warps; see exec_cluster.c */
@@ -164,9 +165,9 @@ struct pl_emu_async {
     uint64_t n_issued;
     uint64_t n_changes; /* completions and barrier updates: progress */
     uint32_t n_idle;    /* turns since something completed, while something is pending */
-    uint32_t *
-        epochs; /* a thread of the cluster and one for any of a CTA: fences for the async proxy executed, from 1 */
-    uint32_t *bar_epochs;       /* the same for fence.mbarrier_init */
+    /* A thread of the cluster, and one for any of a CTA: the segment that it writes in (async_proxy.c), how many of its
+     * segments a fence has published, and its fences of mbarrier_init. */
+    uint32_t *segments, *n_published, *n_init_fences;
     uint32_t n_cluster_arrived; /* barrier.cluster */
     uint64_t cluster_phase;
     uint32_t n_cluster_live;   /* threads */

@@ -3,6 +3,7 @@
 #include "emu/exec_control.h"
 
 #include "base/diag.h"
+#include "emu/async.h"
 #include "emu/faults.h"
 
 #include <stdatomic.h>
@@ -60,6 +61,9 @@ static void complete(struct pl_emu_cta *cta, struct pl_emu_barrier *b)
             g->wait.b = (uint64_t)b->n_true << 32 | b->n_voted;
             b->n_waiting--;
         }
+    for (uint32_t i = 0; i < cta->n_warps; i++)
+        if (b->arrived[i] != 0)
+            pl_emu_async_on_release(&cta->warps[i], b->arrived[i]);
     uint32_t phase = b->phase + 1;
     memset(b, 0, sizeof *b);
     b->phase = phase;
@@ -200,7 +204,8 @@ enum pl_emu_status pl_emu_exec_bar_red(struct pl_emu_warp *w, const struct pl_em
 /* Only clusters on other threads can tell: a host fence serves every scope. */
 enum pl_emu_status pl_emu_exec_fence(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    (void)w, (void)ins;
+    (void)ins;
     atomic_thread_fence(memory_order_seq_cst);
+    pl_emu_async_on_release(w, w->mask);
     return PL_EMU_NEXT;
 }

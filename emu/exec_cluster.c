@@ -65,9 +65,12 @@ static void complete_if_due(struct pl_emu_async *a)
     a->n_changes++;
     for (uint32_t c = 0; c < a->cl->n_ctas; c++)
         for (uint32_t i = 0; i < a->cl->ctas[c].n_warps; i++) {
-            struct pl_async_warp *t = a->cl->ctas[c].warps[i].async;
-            if (t != NULL)
-                t->cluster_arrived = 0;
+            struct pl_emu_warp *w = &a->cl->ctas[c].warps[i];
+            struct pl_async_warp *t = w->async;
+            if (t == NULL)
+                continue;
+            pl_emu_async_on_release(w, t->cluster_arrived);
+            t->cluster_arrived = 0;
         }
 }
 

@@ -88,13 +88,13 @@ static enum pl_emu_status init_lane(struct pl_emu_warp *w, const struct pl_emu_i
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
     uint32_t thread = pl_async_thread(w, lane);
-    *bar = (struct pl_async_bar){
-        .offset_bytes = p.offset_bytes,
-        .is_live = true,
-        .init_line = ins->line,
-        .last_line = ins->line,
-        .init_thread = thread,
-        .init_epoch = a->epochs == NULL ? 0 : a->epochs[thread] + a->bar_epochs[thread]};
+    *bar = (struct pl_async_bar){.offset_bytes = p.offset_bytes,
+                                 .is_live = true,
+                                 .init_line = ins->line,
+                                 .last_line = ins->line,
+                                 .init_thread = thread,
+                                 .init_fences = a->segments == NULL ? 0 : a->n_init_fences[thread],
+                                 .init_segment = a->segments == NULL ? 0 : a->segments[thread]};
     update_range(p.cta->async);
     pl_async_bar_set(p, &b);
     pl_emu_shared_mark(p.cta, p.offset_bytes, PL_MBAR_N_BYTES);
@@ -227,6 +227,7 @@ enum pl_emu_status pl_emu_exec_mbar_arrive(struct pl_emu_warp *w, const struct p
     PL_EMU_FOR_LANES (lane, w->mask)
         if (s == PL_EMU_NEXT)
             s = arrive_lane(w, ins, lane);
+    pl_emu_async_on_release(w, w->mask);
     return s;
 }
 

@@ -6,6 +6,7 @@
  * the same instruction; the last one executes it for all. Lanes of one group may name different, disjoint sets.
  */
 #include "base/diag.h"
+#include "emu/async.h"
 #include "emu/exec_control.h"
 #include "emu/faults.h"
 #include "emu/warp.h"
@@ -98,7 +99,10 @@ static enum pl_emu_status meet(struct pl_emu_warp *w, const struct pl_emu_ins *i
 
 enum pl_emu_status pl_emu_exec_bar_warp_sync(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    return meet(w, ins);
+    enum pl_emu_status s = meet(w, ins);
+    if (s == PL_EMU_NEXT)
+        pl_emu_async_on_release(w, w->mask);
+    return s;
 }
 
 /* ---- shfl ---------------------------------------------------------------------------------------------------------------------------------- */
