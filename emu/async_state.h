@@ -103,8 +103,8 @@ struct pl_async_op {
             uint32_t address; /* of tensor memory: D, or what a load, store or copy touches */
             uint8_t *frame;   /* registers of a load */
             uint32_t a_address, idesc, scale_a, scale_b;
-            uint64_t a_desc, b_desc;
-            bool is_a_in_tmem, is_pair, has_d, is_scaled;
+            uint64_t a_desc, b_desc, zero_mask;
+            bool is_a_in_tmem, is_pair, has_d;
             uint8_t d_shift;
             uint32_t disabled_lanes[8];
         } tmem;

@@ -12,6 +12,9 @@ pl_emu_exec_fn pl_emu_exec_bar_sync, pl_emu_exec_bar_arrive, pl_emu_exec_bar_red
 /* exec_warp.c */
 pl_emu_exec_fn pl_emu_exec_shfl, pl_emu_exec_vote, pl_emu_exec_match, pl_emu_exec_activemask,
     pl_emu_exec_elect, pl_emu_exec_redux;
+/* One step of the reduction that the instruction's ATOM modifier and type name, as redux.sync and tcgen05.ld.red make it: two
+ * values of 32 bits; of two NaNs, or with .NaN of one, the canonical NaN. */
+uint32_t pl_emu_combine(const struct pl_emu_ins *ins, uint32_t a, uint32_t b);
 /* exec_mov.c */
 pl_emu_exec_fn pl_emu_exec_mov_pack, pl_emu_exec_mov_unpack, pl_emu_exec_mov_vec, pl_emu_exec_cvta,
     pl_emu_exec_cvta_to, pl_emu_exec_isspacep, pl_emu_exec_alloca, pl_emu_exec_stacksave,

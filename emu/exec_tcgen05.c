@@ -8,16 +8,18 @@
  *   M = 64, one CTA    lane m % 16 + 32 (m / 16) column n        (+16 where the address says lane 16)
  *   M = 256, pair      CTA m / 128, lane m % 128, column n
  *   M = 128, pair      CTA m / 64, lane m % 64 + 64 (n / (N / 2)), column n % (N / 2)
- * A in tensor memory has the lanes of D; its elements along k fill columns of 32 bits.
+ *   .ws, P = 128 / M   lane m + M (n / (N / P)), column n % (N / P)
+ * A in tensor memory has the lanes of D; its elements along k fill columns of 32 bits. With .ashift row m is read a lane below,
+ * but for the last of each 32.
  *
- * Order of accumulation: emu/ops_tile.h. Scale factors multiply the elements, exactly, before the products.
+ * Order of accumulation: emu/ops_tile.h. Scale factors multiply the elements, exactly, before the products. Saturation applies
+ * to the sum of D and the products of one instruction.
  *
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.mma
  */
 #include "emu/exec_async.h"
-#include "emu/mma_elem.h"
 #include "emu/ops_tile.h"
-#include "emu/tcgen05.h"
+#include "emu/tcgen05_shape.h"
 
 #include "base/debug.h"
 #include "base/num.h"
@@ -25,163 +27,35 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK_ROWS = 16, MAX_ROWS = 256, MAX_K = 64 };
+enum { BLOCK_ROWS = 16, MAX_ROWS = 256, MAX_K = 96, MAX_FACTORS = 6 };
 
-/* ---- descriptors ------------------------------------------------------------------------------------------------------------ */
+/* ---- operands in shared memory ------------------------------------------------------------------------------------------------ */
 
-/* Element types of both kinds of table: those of emu/mma_elem.h, and the ones below a byte. */
-enum { E2M3 = 16, E3M2, E2M1 };
-
-struct operand {
-    uint8_t type;
-    bool is_mn_major, is_negated;
-    uint64_t desc;
-};
-
-struct shape {
-    uint32_t m, n, k, es; /* es: bytes of an element in shared memory */
-    bool is_int, is_f16_acc,
-        is_dense4;    /* dense4: two elements of 4 bits a byte (then es is 1, of two elements) */
-    uint32_t scale_k; /* elements along k a factor; 0: none */
-    uint32_t sfa_id, sfb_id;
-    bool is_ue4m3;
-    struct operand a, b;
-};
-
-static bool fault_idesc(const struct pl_async_op *op, const char *what)
+/* The chunks of an operand that a CTA holds, c->cta as given; false: a fault was raised. */
+static bool chunks_of(const struct pl_async_op *op, const struct pl_tc_shape *s,
+                      const struct pl_tc_operand *x, uint32_t n_rows, struct pl_tc_chunks *c)
 {
-    pl_d_mma_idesc(pl_async_faults(op), pl_async_where(op), what, op->u.tmem.idesc);
-    return false;
-}
-
-static bool fault_unserved(const struct pl_async_op *op, const char *what)
-{
-    pl_d_mma_unserved(pl_async_faults(op), pl_async_where(op), what);
-    return false;
-}
-
-/* Types by the number in the instruction descriptor; 0xff: none. */
-static uint8_t type_of(uint8_t kind, uint32_t number)
-{
-    static const uint8_t f8f6f4[8] = {PL_MMA_E4M3, PL_MMA_E5M2, 0xff, E2M3, E3M2, E2M1, 0xff, 0xff};
-    switch (kind) {
-    case PL_PTX_MOD_KIND_F16: return number == 0 ? PL_MMA_F16 : number == 1 ? PL_MMA_BF16 : 0xff;
-    case PL_PTX_MOD_KIND_TF32: return number == 2 ? PL_MMA_TF32 : 0xff;
-    case PL_PTX_MOD_KIND_I8: return number == 0 ? PL_MMA_U8 : number == 1 ? PL_MMA_S8 : 0xff;
-    case PL_PTX_MOD_KIND_F8F6F4:
-    case PL_PTX_MOD_KIND_MXF8F6F4: return f8f6f4[number];
-    default: return number == 1 ? E2M1 : 0xff; /* mxf4, mxf4nvf4 */
-    }
-}
-
-static bool is_scaled_kind(uint8_t kind)
-{
-    return kind == PL_PTX_MOD_KIND_MXF8F6F4 || kind == PL_PTX_MOD_KIND_MXF4 ||
-           kind == PL_PTX_MOD_KIND_MXF4NVF4;
-}
-
-static void scale_shape(const struct pl_async_op *op, uint8_t kind, struct shape *s)
-{
-    uint32_t d = op->u.tmem.idesc;
-    uint8_t vec = op->pc->ptx->mods[PL_PTX_CAT_SCALE_VEC];
-    bool is_16 = vec == PL_PTX_MOD_SCALE_VEC_X4 || vec == PL_PTX_MOD_SCALE_VEC_BLOCK16;
-    s->scale_k = is_16 && kind == PL_PTX_MOD_KIND_MXF4NVF4 ? 16 : 32;
-    s->sfa_id = d >> 29 & 3;
-    s->sfb_id = d >> 4 & 3;
-    s->is_ue4m3 = kind == PL_PTX_MOD_KIND_MXF4NVF4 && (d >> 23 & 1) == 0;
-    s->is_dense4 = kind != PL_PTX_MOD_KIND_MXF8F6F4;
-}
-
-static bool check_shape(const struct pl_async_op *op, const struct shape *s)
-{
-    bool is_pair = op->u.tmem.is_pair;
-    if (s->a.type == 0xff || s->b.type == 0xff)
-        return fault_idesc(op, "an element type that the kind does not have");
-    if (is_pair ? s->m != 128 && s->m != 256 : s->m != 64 && s->m != 128)
-        return fault_idesc(op, "an M that the form does not have");
-    if (s->n < 8 || s->n > 256 || s->n % (is_pair ? 16 : 8) != 0)
-        return fault_idesc(op, "an N that the form does not have");
-    if ((op->u.tmem.idesc >> 2 & 1) != 0)
-        return fault_unserved(op, "sparse A");
-    if (s->is_int && (op->u.tmem.idesc >> 3 & 1) != 0)
-        return fault_unserved(op, "saturation");
-    if (s->scale_k != 0 && is_pair && s->m == 128)
-        return fault_unserved(op, "scale factors over a pair with M = 128");
-    return true;
-}
-
-static bool shape_of(const struct pl_async_op *op, struct shape *s)
-{
-    uint32_t d = op->u.tmem.idesc;
-    uint8_t kind = op->pc->ptx->mods[PL_PTX_CAT_KIND];
-    *s = (struct shape){
-        .m = (d >> 24 & 31) << 4,
-        .n = (d >> 17 & 63) << 3,
-        .es = kind == PL_PTX_MOD_KIND_F16    ? 2
-              : kind == PL_PTX_MOD_KIND_TF32 ? 4
-                                             : 1,
-        .is_int = kind == PL_PTX_MOD_KIND_I8,
-        .a = {type_of(kind, d >> 7 & 7), (d >> 15 & 1) != 0, (d >> 13 & 1) != 0, op->u.tmem.a_desc},
-        .b = {type_of(kind, d >> 10 & 7), (d >> 16 & 1) != 0, (d >> 14 & 1) != 0,
-              op->u.tmem.b_desc}};
-    if (is_scaled_kind(kind)) {
-        scale_shape(op, kind, s);
-        s->m = (d >> 27 & 3) << 7;
-        if (s->is_dense4)
-            s->b.type = type_of(kind, d >> 10 & 3);
-    } else
-        s->is_f16_acc = !s->is_int && (d >> 4 & 3) == 0;
-    s->k = s->is_dense4 ? 64 : 32 / s->es;
-    return check_shape(op, s);
+    c->m = (struct pl_tc_matrix){.es = s->es, .is_mn_major = x->is_mn_major, .is_k96 = s->k == 96};
+    c->n_rows = n_rows;
+    c->n_k = s->is_dense4 ? s->k / 2 : s->k;
+    c->index = 0;
+    return pl_tc_matrix_of(op, x->desc, &c->m);
 }
 
 /* Check, at issue, an operand of both CTAs of a pair. */
-static bool check_operand(struct pl_async_op *op, const struct shape *s, const struct operand *x,
-                          uint32_t n_rows, struct pl_async_range *used)
+static bool check_operand(struct pl_async_op *op, const struct pl_tc_shape *s,
+                          const struct pl_tc_operand *x, uint32_t n_rows,
+                          struct pl_async_range *used)
 {
     struct pl_emu_cta *ctas[2];
     pl_tc_ctas_of(op, ctas);
     uint32_t n_ctas = ctas[1] != NULL ? 2 : 1;
     for (uint32_t i = 0; i < n_ctas; i++) {
-        struct pl_tc_chunks c = {
-            .cta = ctas[i], .n_rows = n_rows / n_ctas, .n_k = s->is_dense4 ? s->k / 2 : s->k};
-        if (!pl_tc_matrix_of(op, x->desc, s->es, x->is_mn_major, &c.m) ||
-            !pl_tc_check_chunks(op, c, used))
+        struct pl_tc_chunks c = {.cta = ctas[i]};
+        if (!chunks_of(op, s, x, n_rows / n_ctas, &c) || !pl_tc_check_chunks(op, c, used))
             return false;
     }
     return true;
-}
-
-/* ---- elements ------------------------------------------------------------------------------------------------------------------ */
-
-static float small_float(uint8_t type, uint32_t v)
-{
-    uint32_t man_bits = type == E2M3 ? 3 : type == E3M2 ? 2 : 1, exp_bits = type == E3M2 ? 3 : 2;
-    uint32_t man = v & ((1u << man_bits) - 1), exp = v >> man_bits & ((1u << exp_bits) - 1);
-    int bias = (1 << (exp_bits - 1)) - 1;
-    float f = exp == 0 ? ldexpf((float)man, 1 - bias - (int)man_bits)
-                       : ldexpf((float)(man + (1u << man_bits)), (int)exp - bias - (int)man_bits);
-    return (v >> (man_bits + exp_bits) & 1) != 0 ? -f : f;
-}
-
-/* The elements of a chunk; returns how many. Elements below a byte are packed from bit 0 of each 16-byte group, 16 of them, or
- * 32 of 4 bits in the dense form. */
-static uint32_t decode(const struct shape *s, const struct operand *x, const uint8_t *chunk,
-                       union pl_mma_value v[32])
-{
-    if (x->type < E2M3) {
-        pl_mma_decode((enum pl_mma_elem)x->type, chunk, x->is_negated, v);
-        return PL_TC_CHUNK_BYTES / s->es;
-    }
-    uint32_t bits = x->type == E2M1 ? 4 : 6, n = s->is_dense4 ? 32 : 16;
-    for (uint32_t e = 0; e < n; e++) {
-        uint32_t at = e * bits,
-                 word = chunk[at / 8] |
-                        (at / 8 + 1 < PL_TC_CHUNK_BYTES ? (uint32_t)chunk[at / 8 + 1] << 8 : 0);
-        float f = small_float(x->type, word >> at % 8);
-        v[e].f = x->is_negated ? -f : f;
-    }
-    return n;
 }
 
 /* An operand as numbers: [row][k]. */
@@ -189,20 +63,20 @@ struct numbers {
     union pl_mma_value v[MAX_ROWS][MAX_K];
 };
 
-static bool load_numbers(struct pl_async_op *op, const struct shape *s, const struct operand *x,
-                         uint32_t n_rows, struct numbers *out)
+static bool load_numbers(struct pl_async_op *op, const struct pl_tc_shape *s,
+                         const struct pl_tc_operand *x, uint32_t n_rows, struct numbers *out)
 {
     struct pl_emu_cta *ctas[2];
     pl_tc_ctas_of(op, ctas);
     uint32_t n_ctas = ctas[1] != NULL ? 2 : 1, per_unit = s->is_dense4 ? 2 : 1;
     bool is_fault = false;
     for (uint32_t i = 0; i < n_ctas; i++) {
-        struct pl_tc_chunks c = {.cta = ctas[i], .n_rows = n_rows / n_ctas, .n_k = s->k / per_unit};
-        if (!pl_tc_matrix_of(op, x->desc, s->es, x->is_mn_major, &c.m))
+        struct pl_tc_chunks c = {.cta = ctas[i]};
+        if (!chunks_of(op, s, x, n_rows / n_ctas, &c))
             return false;
         for (struct pl_tc_chunk k; pl_tc_next_chunk(op, &c, &k, &is_fault);) {
             union pl_mma_value v[32];
-            uint32_t n = decode(s, x, pl_async_data(k.place), v), row = i * c.n_rows + k.i;
+            uint32_t n = pl_tc_decode(s, x, pl_async_data(k.place), v), row = i * c.n_rows + k.i;
             for (uint32_t e = 0; e < n; e++)
                 out->v[c.m.is_mn_major ? row + e : row]
                       [c.m.is_mn_major ? k.k : k.k * per_unit + e] = v[e];
@@ -219,84 +93,166 @@ struct cell {
 };
 
 /* Cell of row m and column n of D, or of A with n in columns of 32 bits (is_a: never split over the halves). */
-static struct cell cell_of(const struct pl_async_op *op, const struct shape *s, uint32_t address,
-                           uint32_t m, uint32_t n, bool is_a)
+static struct cell cell_of(const struct pl_async_op *op, const struct pl_tc_shape *s,
+                           uint32_t address, uint32_t m, uint32_t n, bool is_a)
 {
     struct pl_emu_cta *ctas[2];
     pl_tc_ctas_of(op, ctas);
-    uint32_t lane = address >> 16, column = address & 0xffff;
-    if (!op->u.tmem.is_pair)
-        return (struct cell){pl_tmem_of(ctas[0]), lane + (s->m == 128 ? m : m % 16 + 32 * (m / 16)),
-                             column + n};
-    uint32_t per_cta = s->m / 2;
-    struct cell c = {pl_tmem_of(ctas[m / per_cta]), lane + m % per_cta, column + n};
-    if (s->m == 128 && !is_a) {
-        c.lane += 64 * (n / (s->n / 2));
-        c.column = column + n % (s->n / 2);
+    uint32_t rows_a_cta = op->u.tmem.is_pair ? s->m / 2 : s->m, row = m % rows_a_cta;
+    struct cell c = {pl_tmem_of(ctas[m / rows_a_cta]), address >> 16, (address & 0xffff) + n};
+    if (s->m == 64 && !s->is_ws)
+        row = row % 16 + 32 * (row / 16);
+    c.lane += row;
+    if (!is_a && s->n_parts > 1) {
+        uint32_t per_part = s->n / s->n_parts;
+        c.lane += s->part_rows * (n / per_part);
+        c.column = (address & 0xffff) + n % per_part;
     }
     return c;
 }
 
-static bool load_a_from_tmem(struct pl_async_op *op, const struct shape *s, struct numbers *out)
+/* With .ashift, row m is the one below; the last of each quarter of the lanes stays. */
+static uint32_t shifted_row(const struct pl_async_op *op, uint32_t m)
 {
-    uint32_t per_column = 4 / s->es;
+    bool is_shifted = op->pc->ptx->mods[PL_PTX_CAT_ASHIFT] != PL_PTX_MOD_NONE;
+    return is_shifted && m % 32 != 31 ? m + 1 : m;
+}
+
+static bool load_a_from_tmem(struct pl_async_op *op, const struct pl_tc_shape *s,
+                             struct numbers *out)
+{
+    uint32_t per_column = s->is_dense4 ? 8 : 4 / s->es;
     for (uint32_t m = 0; m < s->m; m++)
         for (uint32_t k = 0; k < s->k; k += per_column) {
-            struct cell c = cell_of(op, s, op->u.tmem.a_address, m, k / per_column, true);
+            struct cell c =
+                cell_of(op, s, op->u.tmem.a_address, shifted_row(op, m), k / per_column, true);
+            union pl_mma_value v[32];
             if (!pl_tmem_check_written(op, c.t, c.lane, c.column))
                 return false;
-            uint8_t chunk[PL_TC_CHUNK_BYTES] = {0};
-            union pl_mma_value v[32];
-            memcpy(chunk, &c.t->cells[c.lane][c.column], 4);
-            decode(s, &s->a, chunk, v);
+            pl_tc_decode_cell(s, c.t->cells[c.lane][c.column], v);
             memcpy(&out->v[m][k], v, per_column * sizeof *v);
         }
     return true;
 }
 
-/* Factor of row (or column) i for block j of k: lane i % 32 (the other quarters hold copies), column i / 32, byte id + j. */
-static bool factor(struct pl_async_op *op, const struct shape *s, bool is_a, uint32_t i, uint32_t j,
-                   float *out)
+/* ---- scale factors --------------------------------------------------------------------------------------------------------------- */
+
+/* Where a CTA finds the factors of rows of A or columns of B: factor j of row i in byte (id + j) % 4 of lane i % 32 of each of
+ * n_quarters quarters from `quarter` on, column i / 32, further factors a group of columns on. */
+struct factors {
+    struct pl_tmem *t;
+    uint32_t address, id, quarter, n_quarters;
+    uint32_t group; /* columns */
+};
+
+/* Factors of B over a pair with M = 128: each half of the columns in the two quarters that hold its part of D. */
+static struct factors factors_of(const struct pl_async_op *op, const struct pl_tc_shape *s,
+                                 uint32_t i_cta, bool is_a, uint32_t n)
 {
     struct pl_emu_cta *ctas[2];
     pl_tc_ctas_of(op, ctas);
-    uint32_t n_own = is_a && ctas[1] != NULL ? s->m / 2 : MAX_ROWS,
-             address = is_a ? op->u.tmem.scale_a : op->u.tmem.scale_b;
-    struct pl_tmem *t = pl_tmem_of(ctas[i / n_own]);
-    uint32_t row = i % n_own, lane = (address >> 16) + row % 32,
-             column = (address & 0xffff) + row / 32;
-    if (lane >= PL_TMEM_LANES || column >= PL_TMEM_COLUMNS ||
-        !pl_tmem_check_written(op, t, lane, column))
-        return false;
-    uint32_t byte = t->cells[lane][column] >> 8 * ((is_a ? s->sfa_id : s->sfb_id) + j) & 0xff;
+    struct factors f = {.t = pl_tmem_of(ctas[i_cta]),
+                        .address = is_a ? op->u.tmem.scale_a : op->u.tmem.scale_b,
+                        .id = is_a ? s->sfa_id : s->sfb_id,
+                        .n_quarters = 4,
+                        .group = !is_a && s->n > 128 ? 8 : 4};
+    if (!is_a && s->n_parts == 2) {
+        f.n_quarters = 2;
+        f.quarter = 2 * (n / (s->n / 2));
+    }
+    return f;
+}
+
+/* All copies must be there and the same. */
+static bool read_factor(struct pl_async_op *op, const struct pl_tc_shape *s,
+                        const struct factors *f, uint32_t i, uint32_t j, float *out)
+{
+    uint32_t at = f->id + j, column = (f->address & 0xffff) + i / 32 + f->group * (at / 4),
+             byte = 0;
+    for (uint32_t q = 0; q < f->n_quarters; q++) {
+        uint32_t lane = (f->address >> 16) + i % 32 + 32 * (f->quarter + q);
+        if (lane >= PL_TMEM_LANES || !pl_tmem_is_allocated(f->t, column, 1)) {
+            pl_d_tmem_bounds(pl_async_faults(op), pl_async_where(op), "a scale factor", 1, 1,
+                             lane << 16 | column);
+            return false;
+        }
+        if (!pl_tmem_check_written(op, f->t, lane, column))
+            return false;
+        uint32_t copy = f->t->cells[lane][column] >> 8 * (at % 4) & 0xff;
+        if (q != 0 && copy != byte)
+            return pl_tc_fault_unserved(op,
+                                        "scale factors that differ between quarters of the lanes");
+        byte = copy;
+    }
     *out = s->is_ue4m3 ? pl_num_to_float(PL_NUM_E4M3, byte & 0x7f)
                        : pl_num_to_float(PL_NUM_UE8M0, byte);
     return true;
 }
 
-static bool apply_factors(struct pl_async_op *op, const struct shape *s, bool is_a,
-                          struct numbers *x)
+/* Rows of A are scaled by the factors of the CTA that holds them. */
+static bool scale_a(struct pl_async_op *op, const struct pl_tc_shape *s, struct numbers *x)
 {
-    uint32_t n = is_a ? s->m : s->n;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < s->k; k += s->scale_k) {
-            float f;
-            if (!factor(op, s, is_a, i, k / s->scale_k, &f))
+    uint32_t rows_a_cta = op->u.tmem.is_pair ? s->m / 2 : s->m;
+    for (uint32_t m = 0; m < s->m; m++) {
+        struct factors f = factors_of(op, s, m / rows_a_cta, true, 0);
+        float factor = 0;
+        for (uint32_t k = 0; k < s->k; k++) {
+            if (k % s->scale_k == 0 &&
+                !read_factor(op, s, &f, m % rows_a_cta, k / s->scale_k, &factor))
                 return false;
-            for (uint32_t e = 0; e < s->scale_k; e++)
-                x->v[i][k + e].f *= f;
+            x->v[m][k].f *= factor;
         }
+    }
     return true;
+}
+
+/* Factors of B as CTA i_cta has them: [column][block of k]. */
+static bool load_factors_of_b(struct pl_async_op *op, const struct pl_tc_shape *s, uint32_t i_cta,
+                              float out[MAX_ROWS][MAX_FACTORS])
+{
+    uint32_t per_part = s->n_parts == 2 ? s->n / 2 : s->n;
+    for (uint32_t n = 0; n < s->n; n++) {
+        struct factors f = factors_of(op, s, i_cta, false, n);
+        for (uint32_t j = 0; j < s->k / s->scale_k; j++)
+            if (!read_factor(op, s, &f, n % per_part, j, &out[n][j]))
+                return false;
+    }
+    return true;
+}
+
+/* ---- columns of B read as zeros (.ws) ------------------------------------------------------------------------------------------- */
+
+/*
+ * "Zero-column mask descriptor": the columns fall into 128 / M parts. The mask of a part is a sequence of runs, of zeros (the
+ * column is used) and ones (it reads as 0) in turn, without the first `start` bits of it.
+ */
+static void zero_columns(const struct pl_async_op *op, const struct pl_tc_shape *s,
+                         struct numbers *b)
+{
+    uint64_t d = op->u.tmem.zero_mask;
+    uint32_t n_skipped = (d >> 40 & 0xff) + 1, n_used = (d >> 48 & 0xff) + 1;
+    if ((d >> 39 & 1) == 0)
+        return;
+    for (uint32_t n = 0; n < s->n; n++) {
+        uint32_t per_part = s->n / s->n_parts, part = n / per_part;
+        uint32_t start = d >> 8 * part & 0xff, is_first_zero = d >> (32 + part) & 1;
+        uint32_t at = (start + n % per_part) % (n_used + n_skipped);
+        bool is_zero = is_first_zero ? at < n_skipped : at >= n_used;
+        if (is_zero)
+            memset(b->v[n], 0, sizeof b->v[n]);
+    }
 }
 
 /* ---- the product ------------------------------------------------------------------------------------------------------------------ */
 
 struct work {
     struct numbers a, b;
+    float factors_b[MAX_ROWS][MAX_FACTORS];
     _Alignas(64) uint32_t tile_a[PL_EMU_TILE_MAX_K * PL_EMU_TILE_A_STRIDE];
     _Alignas(
         64) uint32_t tile_b[MAX_K / PL_EMU_TILE_MAX_K][PL_EMU_TILE_MAX_K * 2 * PL_EMU_TILE_MAX_N];
     _Alignas(64) uint32_t d[PL_EMU_TILE_MAX_N / 2][PL_EMU_LANES];
+    uint32_t held[PL_EMU_TILE_MAX_N / 2][PL_EMU_LANES]; /* saturation: D before the products */
 };
 
 static void pack_a(struct work *w, uint32_t first_row, uint32_t first_k, uint32_t n_k)
@@ -309,12 +265,16 @@ static void pack_a(struct work *w, uint32_t first_row, uint32_t first_k, uint32_
         }
 }
 
-static void pack_b(struct work *w, uint32_t n, uint32_t part, uint32_t n_k)
+static void pack_b(struct work *w, const struct pl_tc_shape *s, uint32_t first_k, uint32_t n_k)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < s->n; i++)
         for (uint32_t k = 0; k < n_k; k++) {
-            uint32_t *p = w->tile_b[part] + k * 2 * n + i / 8 * 16 + i % 2 * 8 + i % 8 / 2;
-            p[0] = p[4] = w->b.v[i][part * PL_EMU_TILE_MAX_K + k].bits;
+            uint32_t *p = w->tile_b[first_k / PL_EMU_TILE_MAX_K] + k * 2 * s->n + i / 8 * 16 +
+                          i % 2 * 8 + i % 8 / 2;
+            union pl_mma_value v = w->b.v[i][first_k + k];
+            if (s->scale_k != 0)
+                v.f *= w->factors_b[i][(first_k + k) / s->scale_k];
+            p[0] = p[4] = v.bits;
         }
 }
 
@@ -349,13 +309,7 @@ static void mark_run_written(const struct cell *c, uint32_t n)
         c->t->written[c->lane][column / 64] |= written_mask(column, end);
 }
 
-/* A row of D is one run of cells, or two where its halves are in different lanes. */
-static uint32_t run_of(const struct pl_async_op *op, const struct shape *s)
-{
-    return op->u.tmem.is_pair && s->m == 128 ? s->n / 2 : s->n;
-}
-
-static uint32_t widen(const struct pl_async_op *op, const struct shape *s, uint32_t v)
+static uint32_t widen(const struct pl_async_op *op, const struct pl_tc_shape *s, uint32_t v)
 {
     union pl_mma_value x = {.bits = v};
     if (s->is_f16_acc)
@@ -365,9 +319,9 @@ static uint32_t widen(const struct pl_async_op *op, const struct shape *s, uint3
     return x.bits;
 }
 
-static bool take_d(struct pl_async_op *op, const struct shape *s, struct work *w, uint32_t m0)
+static bool take_d(struct pl_async_op *op, const struct pl_tc_shape *s, struct work *w, uint32_t m0)
 {
-    uint32_t n_run = run_of(op, s);
+    uint32_t n_run = s->n / s->n_parts; /* cells of a row that lie together */
     bool is_plain = !s->is_f16_acc && op->u.tmem.d_shift == 0;
     if (!op->u.tmem.has_d) {
         memset(w->d, 0, s->n / 2 * sizeof w->d[0]);
@@ -385,18 +339,22 @@ static bool take_d(struct pl_async_op *op, const struct shape *s, struct work *w
     return true;
 }
 
-static bool is_disabled(const struct pl_async_op *op, const struct shape *s, uint32_t m)
+/* The mask has a bit for each lane of the CTA, or of the two of a pair. */
+static bool is_disabled(const struct pl_async_op *op, const struct pl_tc_shape *s, uint32_t m,
+                        uint32_t lane)
 {
-    uint32_t lane = op->u.tmem.is_pair ? m : s->m == 128 ? m : m % 16 + 32 * (m / 16);
-    return (op->u.tmem.disabled_lanes[lane / 32] >> (lane % 32) & 1) != 0;
+    uint32_t bit = lane + (op->u.tmem.is_pair && m >= s->m / 2 ? PL_TMEM_LANES : 0);
+    return (op->u.tmem.disabled_lanes[bit / 32] >> (bit % 32) & 1) != 0;
 }
 
-static void give_d(struct pl_async_op *op, const struct shape *s, struct work *w, uint32_t m0)
+static void give_d(struct pl_async_op *op, const struct pl_tc_shape *s, struct work *w, uint32_t m0)
 {
-    uint32_t n_run = run_of(op, s);
+    uint32_t n_run = s->n / s->n_parts; /* cells of a row that lie together */
     for (uint32_t r = 0; r < BLOCK_ROWS; r++)
-        for (uint32_t n0 = 0; n0 < s->n && !is_disabled(op, s, m0 + r); n0 += n_run) {
+        for (uint32_t n0 = 0; n0 < s->n; n0 += n_run) {
             struct cell c = cell_of(op, s, op->u.tmem.address, m0 + r, n0, false);
+            if (is_disabled(op, s, m0 + r, c.lane))
+                continue;
             uint32_t *to = &c.t->cells[c.lane][c.column];
             for (uint32_t n = 0; n < n_run; n++) {
                 union pl_mma_value x = {.bits = *fragment(w, r, n0 + n)};
@@ -406,26 +364,57 @@ static void give_d(struct pl_async_op *op, const struct shape *s, struct work *w
         }
 }
 
-static bool multiply(struct pl_async_op *op, const struct shape *s, struct work *w)
+static void add_saturating(const struct pl_tc_shape *s, struct work *w)
 {
-    uint32_t step = s->k < PL_EMU_TILE_MAX_K ? s->k : PL_EMU_TILE_MAX_K;
-    for (uint32_t k = 0; k < s->k; k += step)
-        pack_b(w, s->n, k / step, step);
+    for (uint32_t i = 0; i < s->n / 2; i++)
+        for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++) {
+            int64_t sum = (int64_t)(int32_t)w->held[i][lane] + (int32_t)w->d[i][lane];
+            w->d[i][lane] = (uint32_t)(sum > INT32_MAX   ? INT32_MAX
+                                       : sum < INT32_MIN ? INT32_MIN
+                                                         : sum);
+        }
+}
+
+/* BLOCK_ROWS rows of D from m0 on; the tiles of B are packed. */
+static bool multiply_block(struct pl_async_op *op, const struct pl_tc_shape *s, struct work *w,
+                           uint32_t m0, uint32_t step)
+{
     struct pl_emu_tile tile = {.n = s->n, .k = step, .a = w->tile_a};
     for (uint32_t i = 0; i < s->n / 2; i++)
         tile.d[i] = w->d[i];
-    for (uint32_t m = 0; m < s->m; m += BLOCK_ROWS) {
-        if (!take_d(op, s, w, m))
+    if (!take_d(op, s, w, m0))
+        return false;
+    if (s->is_saturating) {
+        memcpy(w->held, w->d, sizeof w->held);
+        memset(w->d, 0, sizeof w->d);
+    }
+    for (uint32_t k = 0; k < s->k; k += step) {
+        pack_a(w, m0, k, step);
+        tile.b = w->tile_b[k / step];
+        if (s->is_int)
+            pl_emu_tile_s32(&tile);
+        else
+            pl_emu_tile_f32(&tile);
+    }
+    if (s->is_saturating)
+        add_saturating(s, w);
+    give_d(op, s, w, m0);
+    return true;
+}
+
+/* Each CTA scales B by its own copy of the factors. */
+static bool multiply(struct pl_async_op *op, const struct pl_tc_shape *s, struct work *w)
+{
+    uint32_t step = s->k < PL_EMU_TILE_MAX_K ? s->k : PL_EMU_TILE_MAX_K;
+    uint32_t n_times = s->scale_k != 0 && op->u.tmem.is_pair ? 2 : 1, rows = s->m / n_times;
+    for (uint32_t i = 0; i < n_times; i++) {
+        if (s->scale_k != 0 && !load_factors_of_b(op, s, i, w->factors_b))
             return false;
-        for (uint32_t k = 0; k < s->k; k += step) {
-            pack_a(w, m, k, step);
-            tile.b = w->tile_b[k / step];
-            if (s->is_int)
-                pl_emu_tile_s32(&tile);
-            else
-                pl_emu_tile_f32(&tile);
-        }
-        give_d(op, s, w, m);
+        for (uint32_t k = 0; k < s->k; k += step)
+            pack_b(w, s, k, step);
+        for (uint32_t m = i * rows; m < (i + 1) * rows; m += BLOCK_ROWS)
+            if (!multiply_block(op, s, w, m, step))
+                return false;
     }
     return true;
 }
@@ -433,15 +422,15 @@ static bool multiply(struct pl_async_op *op, const struct shape *s, struct work 
 static enum pl_emu_status write_mma(struct pl_async_op *op)
 {
     static _Thread_local struct work w;
-    struct shape s;
-    if (pl_tmem_finish_before(op) != PL_EMU_NEXT || !shape_of(op, &s))
+    struct pl_tc_shape s;
+    if (pl_tmem_finish_before(op) != PL_EMU_NEXT || !pl_tc_shape_of(op, &s))
         return PL_EMU_FAULT;
     bool is_good = op->u.tmem.is_a_in_tmem ? load_a_from_tmem(op, &s, &w.a)
                                            : load_numbers(op, &s, &s.a, s.m, &w.a);
     is_good = is_good && load_numbers(op, &s, &s.b, s.n, &w.b);
-    if (s.scale_k != 0)
-        is_good =
-            is_good && apply_factors(op, &s, true, &w.a) && apply_factors(op, &s, false, &w.b);
+    if (is_good)
+        zero_columns(op, &s, &w.b);
+    is_good = is_good && (s.scale_k == 0 || scale_a(op, &s, &w.a));
     return is_good && multiply(op, &s, &w) ? PL_EMU_NEXT : PL_EMU_FAULT;
 }
 
@@ -451,11 +440,17 @@ const struct pl_async_kind pl_tmem_mma = {"tcgen05.mma", NULL, write_mma};
 
 static bool is_ta(const struct pl_emu_ins *ins)
 {
-    return ins->ptx->form == PL_PTX_tcgen05_mma_ta ||
-           ins->ptx->form == PL_PTX_tcgen05_mma_scaled_ta;
+    uint16_t form = ins->ptx->form;
+    return form == PL_PTX_tcgen05_mma_ta || form == PL_PTX_tcgen05_mma_scaled_ta ||
+           form == PL_PTX_tcgen05_mma_ws_ta;
 }
 
-/* Operands after the instruction descriptor: scale factor addresses or disabled lanes, predicate, shift of D. */
+static bool is_ws(const struct pl_emu_ins *ins)
+{
+    return ins->ptx->form == PL_PTX_tcgen05_mma_ws || ins->ptx->form == PL_PTX_tcgen05_mma_ws_ta;
+}
+
+/* Operands after the instruction descriptor: scale factor addresses or disabled lanes, predicate, shift of D or zero columns. */
 static void take_rest(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
 {
     uint32_t i = 4;
@@ -471,20 +466,22 @@ static void take_rest(struct pl_async_op *op, const struct pl_emu_ins *ins, uint
                 (uint32_t)pl_emu_lane(op->w, &ins->args[v->first + e], lane);
     }
     op->u.tmem.has_d = pl_emu_lane(op->w, &ins->args[i], lane) != 0;
-    op->u.tmem.d_shift =
-        ins->n_args > i + 1 ? (uint8_t)pl_emu_lane(op->w, &ins->args[i + 1], lane) : 0;
+    uint64_t last = ins->n_args > i + 1 ? pl_emu_lane(op->w, &ins->args[i + 1], lane) : 0;
+    op->u.tmem.d_shift = is_ws(ins) ? 0 : (uint8_t)last;
+    op->u.tmem.zero_mask = is_ws(ins) ? last : 0;
 }
 
-static bool check_d(struct pl_async_op *op, const struct shape *s)
+static bool check_d(struct pl_async_op *op, const struct pl_tc_shape *s)
 {
     struct pl_emu_cta *ctas[2];
     pl_tc_ctas_of(op, ctas);
-    bool is_split = op->u.tmem.is_pair && s->m == 128;
-    uint32_t n_lanes = s->m == 64 ? 112 : 128; /* the last of them, less 16 where M is 64 */
+    uint32_t n_lanes =
+        s->m == 64 && !s->is_ws ? 112 : 128; /* the last of them, less 16 where M is 64 */
+    uint32_t a_columns = s->k / (s->is_dense4 ? 8 : 4 / s->es);
     for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++)
-        if (!pl_tmem_check(op, ctas[i], op->u.tmem.address, n_lanes, is_split ? s->n / 2 : s->n) ||
+        if (!pl_tmem_check(op, ctas[i], op->u.tmem.address, n_lanes, s->n / s->n_parts) ||
             (op->u.tmem.is_a_in_tmem &&
-             !pl_tmem_check(op, ctas[i], op->u.tmem.a_address, n_lanes, s->k * s->es / 4)))
+             !pl_tmem_check(op, ctas[i], op->u.tmem.a_address, n_lanes, a_columns)))
             return false;
     return true;
 }
@@ -504,12 +501,11 @@ static bool mma_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, u
     op->u.tmem.b_desc = pl_emu_lane(w, &ins->args[2], lane);
     op->u.tmem.idesc = (uint32_t)pl_emu_lane(w, &ins->args[3], lane);
     take_rest(op, ins, lane);
-    struct shape s;
-    if (!pl_tc_check_pair(op) || !shape_of(op, &s) || !check_d(op, &s))
+    struct pl_tc_shape s;
+    if (!pl_tc_check_pair(op) || !pl_tc_shape_of(op, &s) || !check_d(op, &s))
         return false;
-    if (is_ta(ins) && (s.a.type >= E2M3 || pl_emu_mod(ins, PL_PTX_CAT_ASHIFT) != PL_PTX_MOD_NONE))
-        return fault_unserved(op, s.a.type >= E2M3 ? "elements below a byte in tensor memory"
-                                                   : ".ashift");
+    if ((op->u.tmem.zero_mask >> 56 & 0x3f) != 0)
+        return pl_tc_fault_unserved(op, "a shift of B's columns");
     return (is_ta(ins) || check_operand(op, &s, &s.a, s.m, &op->source)) &&
            check_operand(op, &s, &s.b, s.n, &op->source2);
 }

@@ -1,7 +1,8 @@
 /*
- * tcgen05.cp and tcgen05.commit: from shared memory to tensor memory, and the word that a chain of operations has ended.
+ * tcgen05.cp, tcgen05.shift and tcgen05.commit: from shared memory to tensor memory, within it, and the word that a chain of
+ * operations has ended.
  *
- * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.cp, tcgen05.commit
+ * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.cp, tcgen05.shift, tcgen05.commit
  */
 #include "emu/exec_async.h"
 #include "emu/tcgen05.h"
@@ -39,11 +40,28 @@ static uint32_t cp_lanes(const struct pl_emu_ins *ins, uint32_t r, uint32_t lane
     }
 }
 
+/* .b8x16: 16 elements of 4 or 6 bits, packed from bit 0 of the chunk, to a byte each; where in the byte: pl_tc_decode_cell. */
+static void expand(const struct pl_emu_ins *ins, uint8_t chunk[PL_TC_CHUNK_BYTES])
+{
+    uint32_t n_bits = pl_emu_type(ins, 1) == PL_PTX_TYPE_B4X16_P64 ? 4 : 6;
+    uint8_t packed[PL_TC_CHUNK_BYTES + 1] = {0};
+    memcpy(packed, chunk, PL_TC_CHUNK_BYTES);
+    for (uint32_t e = 0; e < PL_TC_CHUNK_BYTES; e++) {
+        uint32_t at = e * n_bits, word = packed[at / 8] | (uint32_t)packed[at / 8 + 1] << 8,
+                 v = word >> at % 8 & ((1u << n_bits) - 1);
+        chunk[e] = (uint8_t)(n_bits == 4 ? v << 2 : v);
+    }
+}
+
 static void put_chunk(struct pl_async_op *op, struct pl_tmem *t, const struct pl_tc_chunk *k,
                       uint32_t column)
 {
     uint32_t words[4], lanes[4], n = cp_lanes(op->pc, k->i, lanes);
-    memcpy(words, pl_async_data(k->place), sizeof words);
+    uint8_t chunk[PL_TC_CHUNK_BYTES];
+    memcpy(chunk, pl_async_data(k->place), sizeof chunk);
+    if (op->pc->ptx->form == PL_PTX_tcgen05_cp_pad)
+        expand(op->pc, chunk);
+    memcpy(words, chunk, sizeof words);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < 4; j++)
             pl_tmem_put(t, (op->u.tmem.address >> 16) + lanes[i], column + j, words[j]);
@@ -52,8 +70,9 @@ static void put_chunk(struct pl_async_op *op, struct pl_tmem *t, const struct pl
 static bool cp_chunks(struct pl_async_op *op, struct pl_emu_cta *cta, struct pl_tc_chunks *c)
 {
     struct cp_shape shape = cp_shape_of(op->pc);
-    *c = (struct pl_tc_chunks){.cta = cta, .n_rows = shape.n_rows, .n_k = shape.n_bytes};
-    return pl_tc_matrix_of(op, op->u.tmem.a_desc, 1, false, &c->m);
+    *c = (struct pl_tc_chunks){
+        .cta = cta, .n_rows = shape.n_rows, .n_k = shape.n_bytes, .m = {.es = 1}};
+    return pl_tc_matrix_of(op, op->u.tmem.a_desc, &c->m);
 }
 
 static enum pl_emu_status write_cp(struct pl_async_op *op)
@@ -94,16 +113,78 @@ static bool cp_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, ui
     return true;
 }
 
-enum pl_emu_status pl_emu_exec_tc_cp(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+/* One operation for each lane that executes it: operands fills it in, or raises a fault. */
+static enum pl_emu_status issue(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                const struct pl_async_kind *kind,
+                                bool (*operands)(struct pl_async_op *, const struct pl_emu_ins *,
+                                                 uint32_t))
 {
     enum pl_emu_status s = pl_tmem_check_group(w, ins) ? PL_EMU_NEXT : PL_EMU_FAULT;
     PL_EMU_FOR_LANES (lane, w->mask) {
-        struct pl_async_op *op = s == PL_EMU_NEXT ? pl_async_new(w, 1u << lane, &pl_tmem_cp) : NULL;
+        struct pl_async_op *op = s == PL_EMU_NEXT ? pl_async_new(w, 1u << lane, kind) : NULL;
         if (op == NULL)
             return PL_EMU_FAULT;
-        s = pl_tc_submit(op, cp_operands(op, ins, lane));
+        s = pl_tc_submit(op, operands(op, ins, lane));
     }
     return s;
+}
+
+enum pl_emu_status pl_emu_exec_tc_cp(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    return issue(w, ins, &pl_tmem_cp, cp_operands);
+}
+
+/* ---- shift ------------------------------------------------------------------------------------------------------------------------------- */
+
+enum { SHIFT_LANES = 32, SHIFT_COLUMNS = 8 };
+
+/* Cells of 32 bytes move to the lane before theirs; the last lane keeps its own. A cell that nothing has written moves too. */
+static void shift_lanes(struct pl_tmem *t, uint32_t lane, uint32_t column)
+{
+    for (uint32_t i = lane; i + 1 < lane + SHIFT_LANES; i++)
+        for (uint32_t c = column; c < column + SHIFT_COLUMNS; c++) {
+            pl_tmem_put(t, i, c, t->cells[i + 1][c]);
+            if (!pl_tmem_is_written(t, i + 1, c))
+                t->written[i][c / 64] &= ~(UINT64_C(1) << (c % 64));
+        }
+}
+
+static enum pl_emu_status write_shift(struct pl_async_op *op)
+{
+    struct pl_emu_cta *ctas[2];
+    pl_tc_ctas_of(op, ctas);
+    if (pl_tmem_finish_before(op) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
+    for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++)
+        shift_lanes(pl_tmem_of(ctas[i]), op->u.tmem.address >> 16, op->u.tmem.address & 0xffff);
+    return PL_EMU_NEXT;
+}
+
+const struct pl_async_kind pl_tmem_shift = {"tcgen05.shift", NULL, write_shift};
+
+static bool shift_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
+{
+    struct pl_emu_cta *ctas[2];
+    op->owner = PL_ASYNC_BY_TMEM;
+    op->is_scattered = true;
+    op->u.tmem.is_pair = pl_emu_mod(ins, PL_PTX_CAT_CTA_GROUP) == PL_PTX_MOD_CTA_GROUP_G2;
+    op->u.tmem.address = (uint32_t)pl_emu_address(op->w, &ins->args[0], lane);
+    if (!pl_tc_check_pair(op))
+        return false;
+    if ((op->u.tmem.address >> 16) % SHIFT_LANES != 0) {
+        pl_d_tmem_shift(pl_async_faults(op), pl_async_where(op), op->u.tmem.address >> 16);
+        return false;
+    }
+    pl_tc_ctas_of(op, ctas);
+    for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++)
+        if (!pl_tmem_check(op, ctas[i], op->u.tmem.address, SHIFT_LANES, SHIFT_COLUMNS))
+            return false;
+    return true;
+}
+
+enum pl_emu_status pl_emu_exec_tc_shift(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    return issue(w, ins, &pl_tmem_shift, shift_operands);
 }
 
 /* ---- commit, fences ------------------------------------------------------------------------------------------------------------------------- */

@@ -11,10 +11,12 @@
  *   16x256b   lane t/4 + 8 (r >> 1 & 1)       column 8 (r >> 2) + 2 (t % 4) + (r & 1)
  *   16x32bx2  lane t % 16                     column r, + split from thread 16 on
  * With .pack::16b and .unpack::16b a register is the low halves of two columns, 2 c and 2 c + 1.
+ * tcgen05.ld.red gives, beside the registers, the least or greatest of each thread's own.
  *
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.alloc, .dealloc, .ld, .st, .wait; Access restrictions
  */
 #include "emu/exec_async.h"
+#include "emu/exec_control.h"
 #include "emu/tmem.h"
 
 #include "base/debug.h"
@@ -221,16 +223,42 @@ static uint32_t real_column(const struct access *a, uint32_t t, uint32_t column,
     return a->shape == PL_PTX_MOD_NONE && t >= 16 ? c + a->split : c;
 }
 
+static bool is_red(const struct pl_emu_ins *ins)
+{
+    uint16_t form = ins->ptx->form;
+    return form == PL_PTX_tcgen05_ld_red_int || form == PL_PTX_tcgen05_ld_red_f32 ||
+           form == PL_PTX_tcgen05_ld_red_16x32bx2_int || form == PL_PTX_tcgen05_ld_red_16x32bx2_f32;
+}
+
+static bool is_bx2(const struct pl_emu_ins *ins)
+{
+    uint16_t form = ins->ptx->form;
+    return form == PL_PTX_tcgen05_ld_16x32bx2 || form == PL_PTX_tcgen05_st_16x32bx2 ||
+           form == PL_PTX_tcgen05_ld_red_16x32bx2_int || form == PL_PTX_tcgen05_ld_red_16x32bx2_f32;
+}
+
+/* Operands of a load: registers, reduced one, address, split; of a store: address, split, registers. */
+static uint32_t i_address(const struct pl_emu_ins *ins, bool is_load)
+{
+    return !is_load ? 0 : is_red(ins) ? 2 : 1;
+}
+
+static uint8_t shape_mod(const struct pl_emu_ins *ins)
+{
+    uint8_t shape = pl_emu_mod(ins, PL_PTX_CAT_TSHAPE);
+    return shape == PL_PTX_MOD_NONE && !is_bx2(ins) ? PL_PTX_MOD_TSHAPE_S32X32B : shape;
+}
+
 static struct access access_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                bool is_load)
 {
     const struct pl_emu_arg *regs = &ins->args[is_load ? 0 : ins->n_args - 1];
-    struct access a = {.shape = pl_emu_mod(ins, PL_PTX_CAT_TSHAPE),
+    struct access a = {.shape = shape_mod(ins),
                        .is_packed = pl_emu_mod(ins, is_load ? PL_PTX_CAT_PACK
                                                             : PL_PTX_CAT_UNPACK) != PL_PTX_MOD_NONE,
                        .n_regs = regs->kind == PL_EMU_ARG_VECTOR ? regs->n : 1};
     if (a.shape == PL_PTX_MOD_NONE)
-        a.split = (uint32_t)pl_emu_lane(w, &ins->args[is_load ? 2 : 1], 0);
+        a.split = (uint32_t)pl_emu_lane(w, &ins->args[i_address(ins, is_load) + 1], 0);
     a.n_lanes = a.shape == PL_PTX_MOD_TSHAPE_S32X32B ? 32 : 16;
     for (uint32_t t = 0; t < PL_EMU_LANES; t++) {
         uint32_t last = real_column(&a, t, cell_of(&a, t, a.n_regs - 1).column, a.is_packed);
@@ -292,7 +320,7 @@ static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu
     bool is_load = kind == &pl_tmem_ld;
     *a = access_of(w, ins, is_load);
     uint32_t address =
-        (uint32_t)pl_emu_address(w, &ins->args[is_load ? 1 : 0], pl_emu_first_lane(w));
+        (uint32_t)pl_emu_address(w, &ins->args[i_address(ins, is_load)], pl_emu_first_lane(w));
     if (!check_quarter(w, a, address))
         return NULL;
     struct pl_async_op *op = pl_async_new(w, w->mask, kind);
@@ -308,13 +336,22 @@ static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu
     return NULL;
 }
 
+/* Of the values read so far and one more; the first is reduced with itself, which makes a NaN canonical. */
+static uint32_t reduce(const struct pl_emu_ins *ins, bool is_first, uint32_t so_far, uint32_t v)
+{
+    if (pl_emu_mod(ins, PL_PTX_CAT_ABS) != PL_PTX_MOD_NONE)
+        v &= 0x7fffffffu;
+    return pl_emu_combine(ins, is_first ? v : so_far, v);
+}
+
 static enum pl_emu_status write_ld(struct pl_async_op *op)
 {
     const struct pl_tmem *t = pl_tmem_of(op->w->cta);
     struct access a = access_of(op->w, op->pc, true);
     uint32_t lane0 = op->u.tmem.address >> 16, column0 = op->u.tmem.address & 0xffff;
     for (uint32_t r = 0; r < a.n_regs; r++) {
-        uint32_t *out = reg_lanes(op, op->pc, 0, r);
+        uint32_t *out = reg_lanes(op, op->pc, 0, r),
+                 *reduced = is_red(op->pc) ? reg_lanes(op, op->pc, 1, 0) : NULL;
         PL_EMU_FOR_LANES (i, op->lanes) {
             struct cell c = cell_of(&a, i, r);
             uint32_t v = 0;
@@ -327,6 +364,8 @@ static enum pl_emu_status write_ld(struct pl_async_op *op)
             }
             if (out != NULL)
                 out[i] = v;
+            if (reduced != NULL)
+                reduced[i] = reduce(op->pc, r == 0, reduced[i], v);
         }
     }
     return PL_EMU_NEXT;
@@ -338,8 +377,8 @@ enum pl_emu_status pl_emu_exec_tmem_ld(struct pl_emu_warp *w, const struct pl_em
     struct pl_async_op *op = new_access(w, ins, &pl_tmem_ld, &a);
     if (op == NULL)
         return PL_EMU_FAULT;
-    for (uint32_t r = 0; r < a.n_regs; r++) {
-        uint32_t *out = reg_lanes(op, ins, 0, r);
+    for (uint32_t r = 0; r < a.n_regs + is_red(ins); r++) {
+        uint32_t *out = r < a.n_regs ? reg_lanes(op, ins, 0, r) : reg_lanes(op, ins, 1, 0);
         PL_EMU_FOR_LANES (i, w->mask)
             if (out != NULL)
                 out[i] = PL_TMEM_POISON;

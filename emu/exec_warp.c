@@ -257,7 +257,7 @@ static bool is_nan32(uint32_t v) { return (v & 0x7fffffffu) > 0x7f800000u; }
 /* Order of float bits as integers: -0 below +0. */
 static int32_t float_key(uint32_t v) { return (int32_t)(v >> 31 != 0 ? v ^ 0x7fffffffu : v); }
 
-/* redux.sync .f32: a NaN is the result with .NaN, otherwise it is ignored unless all are. */
+/* .f32: a NaN is the result with .NaN, otherwise it is ignored unless all are. */
 static uint32_t combine_f32(uint8_t op, bool takes_nan, uint32_t a, uint32_t b)
 {
     enum { CANONICAL_NAN = 0x7fffffff };
@@ -270,10 +270,10 @@ static uint32_t combine_f32(uint8_t op, bool takes_nan, uint32_t a, uint32_t b)
     return (op == PL_PTX_MOD_ATOM_MIN) == is_less ? a : b;
 }
 
-static uint32_t combine(const struct pl_emu_ins *ins, uint32_t a, uint32_t b)
+uint32_t pl_emu_combine(const struct pl_emu_ins *ins, uint32_t a, uint32_t b)
 {
     uint8_t op = pl_emu_mod(ins, PL_PTX_CAT_ATOM);
-    if (ins->ptx->form == PL_PTX_redux_sync_f32)
+    if (pl_emu_type(ins, 0) == PL_PTX_TYPE_F32)
         return combine_f32(op, pl_emu_mod(ins, PL_PTX_CAT_NAN) != PL_PTX_MOD_NONE, a, b);
     return combine_int(op, pl_ptx_types[pl_emu_type(ins, 0)].class == PL_PTX_CLASS_SINT, a, b);
 }
@@ -295,11 +295,11 @@ enum pl_emu_status pl_emu_exec_redux(struct pl_emu_warp *w, const struct pl_emu_
                  result = v[lane];
         bool is_single = true;
         PL_EMU_FOR_LANES (k, members & ~(1u << lane)) {
-            result = combine(ins, result, v[k]);
+            result = pl_emu_combine(ins, result, v[k]);
             is_single = false;
         }
         if (is_single && ins->ptx->form == PL_PTX_redux_sync_f32)
-            result = combine(ins, result, result);
+            result = pl_emu_combine(ins, result, result);
         PL_EMU_FOR_LANES (k, members)
             pl_emu_set_lane(w, &ins->args[0], k, result);
         left &= ~members;

@@ -2,29 +2,40 @@
 
 /* ---- matrices in shared memory ------------------------------------------------------------------------------------------------ */
 
-bool pl_tc_matrix_of(const struct pl_async_op *op, uint64_t desc, uint32_t es, bool is_mn_major,
-                     struct pl_tc_matrix *m)
+/* What no descriptor, or not this one, may say; NULL: nothing is wrong. */
+static const char *fault_of(uint64_t desc, const struct pl_tc_matrix *m)
+{
+    bool is_absolute = (desc >> 52 & 1) != 0;
+    if ((desc >> 46 & 7) != 1)
+        return "a version other than 1";
+    if (m->span == 0xff)
+        return "a swizzle mode that does not exist";
+    if ((desc >> 49 & 7) != 0)
+        return "a base offset, whose effect no document states,";
+    if (is_absolute != m->is_k96)
+        return m->is_k96 ? "no absolute leading dimension, which K = 96 needs,"
+                         : "an absolute leading dimension, which only K = 96 has,";
+    if (m->is_k96 && (m->span != 128 || m->is_base32))
+        return "a swizzle other than 128 bytes of 16-byte atoms, which K = 96 needs,";
+    if (m->is_base32 != (m->is_mn_major && m->es == 4))
+        return m->is_base32
+                   ? "the 32-byte atom, which only transposed 32-bit operands have,"
+                   : "a layout other than the 32-byte atom, which transposed 32-bit operands need,";
+    return NULL;
+}
+
+bool pl_tc_matrix_of(const struct pl_async_op *op, uint64_t desc, struct pl_tc_matrix *m)
 {
     static const uint8_t spans[8] = {0, 128, 128, 0xff, 64, 0xff, 32, 0xff};
-    *m = (struct pl_tc_matrix){.start = (uint32_t)(desc & 0x3fff) << 4,
-                               .lbo = (uint32_t)(desc >> 16 & 0x3fff) << 4,
-                               .sbo = (uint32_t)(desc >> 32 & 0x3fff) << 4,
-                               .span = spans[desc >> 61],
-                               .is_base32 = desc >> 61 == 1,
-                               .is_mn_major = is_mn_major,
-                               .es = es};
-    const char *what = (desc >> 46 & 7) != 1   ? "a version other than 1"
-                       : m->span == 0xff       ? "a swizzle mode that does not exist"
-                       : (desc >> 49 & 7) != 0 ? "a base offset, whose effect no document states,"
-                       : (desc >> 52 & 1) != 0
-                           ? "an absolute leading dimension, which only K = 96 has,"
-                       : m->is_base32 && !(m->is_mn_major && es == 4)
-                           ? "the 32-byte atom, which only transposed 32-bit operands have,"
-                           : NULL;
-    if (what == NULL)
-        return true;
-    pl_d_mma_desc(pl_async_faults(op), pl_async_where(op), what, desc);
-    return false;
+    m->start = (uint32_t)(desc & 0x3fff) << 4;
+    m->lbo = (uint32_t)(desc >> 16 & 0x3fff) << 4;
+    m->sbo = (uint32_t)(desc >> 32 & 0x3fff) << 4;
+    m->span = spans[desc >> 61];
+    m->is_base32 = desc >> 61 == 1;
+    const char *what = fault_of(desc, m);
+    if (what != NULL)
+        pl_d_mma_desc(pl_async_faults(op), pl_async_where(op), what, desc);
+    return what == NULL;
 }
 
 /* Shared offset of element (i, k), whose 16-byte chunk it is in. Formulas: PTX ISA, Canonical layouts. */
@@ -34,6 +45,11 @@ static uint32_t address_of(const struct pl_tc_matrix *m, uint32_t i, uint32_t k)
     if (m->is_base32) {
         offset = m->start + i % 32 * 4 + i / 32 * m->lbo + k % 4 * 128 + k / 4 * m->sbo;
         return offset ^ (offset & 0x180) >> 2;
+    }
+    if (m->is_k96) { /* a step may begin in one line of 128 bytes and end in the next buffer's */
+        uint32_t p = m->start % 128 + k;
+        offset = i % 8 * 128 + i / 8 * m->sbo + p % 128 + (p < 128 ? m->start & ~127u : m->lbo);
+        return offset ^ (offset & 0x380) >> 3;
     }
     if (!m->is_mn_major)
         offset = w == 0 ? i % 8 * 16 + i / 8 * m->sbo + k % t * es + k / t * m->lbo
@@ -120,9 +136,9 @@ enum pl_emu_status pl_tmem_finish_before(struct pl_async_op *op)
     struct pl_emu_async *a = op->w->cta->cluster->async;
     for (;;) {
         struct pl_async_op *o = a->first;
-        while (o != NULL &&
-               !(o->serial < op->serial && o->w == op->w && o->lanes == op->lanes &&
-                 (o->kind == &pl_tmem_mma || o->kind == &pl_tmem_cp || o->kind == &pl_tmem_commit)))
+        while (o != NULL && !(o->serial < op->serial && o->w == op->w && o->lanes == op->lanes &&
+                              (o->kind == &pl_tmem_mma || o->kind == &pl_tmem_cp ||
+                               o->kind == &pl_tmem_shift || o->kind == &pl_tmem_commit)))
             o = o->next;
         if (o == NULL)
             return PL_EMU_NEXT;

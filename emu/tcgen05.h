@@ -11,9 +11,13 @@
 enum { PL_TC_CHUNK_BYTES = 16 };
 
 struct pl_tc_matrix {
-    uint32_t start, lbo, sbo, span; /* bytes */
-    bool is_base32, is_mn_major;
     uint32_t es; /* bytes of an element */
+    bool is_mn_major;
+    bool
+        is_k96; /* steps of 48 bytes along k; lbo is the address of the buffer that continues a line */
+    /* By the descriptor: */
+    uint32_t start, lbo, sbo, span; /* bytes */
+    bool is_base32;
 };
 
 struct pl_tc_chunks {
@@ -28,9 +32,8 @@ struct pl_tc_chunk {
     struct pl_async_place place;
 };
 
-/* Decode a descriptor; false: a fault was raised. */
-bool pl_tc_matrix_of(const struct pl_async_op *op, uint64_t desc, uint32_t es, bool is_mn_major,
-                     struct pl_tc_matrix *m);
+/* Complete *m, whose first three members are given, from a descriptor; false: a fault was raised. */
+bool pl_tc_matrix_of(const struct pl_async_op *op, uint64_t desc, struct pl_tc_matrix *m);
 /* False at the end, or at a chunk outside shared memory (*is_fault). */
 bool pl_tc_next_chunk(const struct pl_async_op *op, struct pl_tc_chunks *c, struct pl_tc_chunk *out,
                       bool *is_fault);
