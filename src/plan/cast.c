@@ -45,8 +45,38 @@ static struct pl_opnd to_odd_f32(struct pl_lower *l, enum pl_stype from, struct 
 
 /* ---- to f32 ---- */
 
+/*
+ * Without the instruction. e5m2 is the upper half of an f16. e4m3 has f32's layout with a bias of 7 instead of 127, so its bits in
+ * place are 2^-120 of the value, subnormals too; only its one NaN is not f32's.
+ */
+static struct pl_opnd fp8_bits_to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x)
+{
+    if (from == PL_E5M2) {
+        struct pl_opnd h = in_reg(l, PL_ST_b32, pl_ix_shl(&l->b, PL_ST_u32, x, 8));
+        return convert(l, PL_ST_f32, PL_ST_f16, PL_SA_NONE,
+                       convert(l, PL_ST_u16, PL_ST_u32, PL_SA_NONE, h));
+    }
+    struct pl_opnd mag = pl_ix_and(&l->b, PL_ST_u32, x, 0x7f);
+    pl_reg is_nan = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, mag, pl_opnd_imm(0x7f));
+    struct pl_opnd sign = pl_ix_shl(&l->b, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, x, 0x80), 24);
+    struct pl_opnd bits = pl_opnd_reg(
+        pl_build_op2(&l->b, PL_STEP_or, PL_ST_b32, pl_ix_shl(&l->b, PL_ST_u32, mag, 20), sign));
+    const struct pl_opnd scale = pl_const_of(PL_F32, 0, 0x1p120);
+    struct pl_opnd v = pl_opnd_reg(pl_build_value(
+        &l->b,
+        &(struct pl_sdesc){.op = PL_STEP_mul, .type = PL_ST_f32, .n = 2, .opnds = {bits, scale}}));
+    return select32(l, pl_opnd_imm(0x7fffffff), v, is_nan);
+}
+
+static bool has_fp8(const struct pl_lower *l)
+{
+    return (l->fn->request.target->features & PL_F_FP8) != 0;
+}
+
 static struct pl_opnd fp8_to_f32(struct pl_lower *l, pl_dtype from, struct pl_opnd x)
 {
+    if (!has_fp8(l))
+        return fp8_bits_to_f32(l, from, x);
     struct pl_opnd h = convert(l, PL_ST_u16, PL_ST_u32, PL_SA_NONE, x);
     struct pl_opnd pair =
         convert(l, PL_ST_f16x2, from == PL_E4M3 ? PL_ST_e4m3x2 : PL_ST_e5m2x2, PL_SA_RND_rn, h);
@@ -246,12 +276,10 @@ static void widen_pair(struct pl_lower *l, struct pl_opnd word, struct pl_opnd o
     out[1] = pl_ix_and(&l->b, PL_ST_u32, word, 0xffff0000);
 }
 
-/* 6- and 4-bit floats have no conversion here; 8-bit ones need the chip's. */
+/* 6- and 4-bit floats have no conversion here; to 8-bit ones it takes the chip's. */
 static bool can_cast(const struct pl_lower *l, pl_dtype from, pl_dtype to)
 {
-    const bool has_fp8 = (l->fn->request.target->features & PL_F_FP8) != 0;
-    return pl_dtype_bits(from) >= 8 && pl_dtype_bits(to) >= 8 &&
-           (has_fp8 || !(is_fp8(from) || is_fp8(to)));
+    return pl_dtype_bits(from) >= 8 && pl_dtype_bits(to) >= 8 && (has_fp8(l) || !is_fp8(to));
 }
 
 void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
