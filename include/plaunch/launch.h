@@ -70,10 +70,14 @@ typedef struct pl_request {
     const pl_arg *args;
     size_t n_args;
     const pl_device_info *device;
-    pl_fact_set facts; /* the specialised facts that hold */
+    pl_fact_set facts;    /* the specialised facts that hold */
+    uint32_t arrangement; /* what arrange() gave; 0 without one */
 } pl_request;
 
 enum { PL_CONFIG_BEST = -1 };
+
+/* Most parameters of a kernel that has arrange(), or whose last optional arguments may be left out of a call. */
+enum { PL_ARRANGE_MAX_ARGS = 8 };
 
 /* Blocks in each axis. A 0 anywhere: success without a launch. y and z may exceed 65,535. */
 typedef struct pl_launch_dims {
@@ -93,6 +97,10 @@ typedef struct pl_launch_dims {
  *   expect_shape the extents that tensor argument `arg` must have, given the others: want->rank and want->d, rank -1 for "free";
  *                called for present tensors whose rank is in range, before configure; a difference is PL60xx with argument,
  *                dimension, value seen and value wanted. NULL: every tensor is free.
+ *   arrange      at each launch, after the arguments were checked: may rewrite `args` (n_args of them, a copy of the caller's)
+ *                into another way to say the same, such as a column-major matrix as the row-major matrix with its axes
+ *                exchanged. Facts, configure, launch_dims and the body see what it leaves; what it returns is
+ *                request->arrangement from then on. Kinds and dtypes of arguments stay. NULL: nothing is rewritten.
  */
 typedef struct pl_kernel {
     size_t struct_size; /* sizeof(pl_kernel) */
@@ -107,6 +115,7 @@ typedef struct pl_kernel {
     void (*body)(pl_builder *b, const void *params);
     void (*launch_dims)(const pl_request *request, const void *params, pl_launch_dims *out);
     void (*expect_shape)(const pl_request *request, size_t arg, pl_shape *want);
+    uint32_t (*arrange)(const pl_request *request, pl_arg *args);
     pl_model model;
     bool
         may_alias; /* outputs may overlap inputs exactly (same address, shape, strides); else it is PL6xxx */
@@ -269,6 +278,7 @@ typedef struct pl_launch_options {
  *   stream   of the context's device; its CUDA context is used, whatever is current. NULL: the legacy stream of the current
  *            context when that is on the device, else of the primary one
  *   args     one for each parameter of the kernel, pl_arg_none() for an absent optional one; looked at during the call only.
+ *            Optional ones at the end may be left out
  *            Extents of 0 are fine: where nothing is to be written, nothing is launched
  *   options  NULL: all defaults
  *   err      NULL: only the status is wanted

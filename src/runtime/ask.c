@@ -28,6 +28,8 @@ static const char *why_not_kernel(const pl_kernel *k)
         return "body or launch_dims is NULL";
     if (k->n_params > PL_MAX_ARGS || (k->n_params != 0 && k->params == NULL))
         return "it has more than 32 parameters, or params is NULL";
+    if (k->arrange != NULL && k->n_params > PL_ARRANGE_MAX_ARGS)
+        return "it has arrange() and more than 8 parameters";
     if (k->params_bytes > PL_MAX_PARAMS_BYTES)
         return "params_bytes is above 256";
     if (k->n_configs < 1)
@@ -97,11 +99,42 @@ static pl_status fail_args(const struct pl_args_request *q, struct pl_call *call
     return st;
 }
 
-pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call)
+/* A copy of the arguments that may be written. */
+static void own_args(struct pl_ask *ask)
+{
+    for (size_t i = 0; ask->request.args != ask->args && i < ask->request.n_args; i++)
+        ask->args[i] = ask->request.args[i];
+    ask->request.args = ask->args;
+}
+
+/* Optional arguments at the end may be left out of the call. */
+static void add_absent(struct pl_ask *ask)
+{
+    const pl_kernel *k = ask->request.kernel;
+    size_t n = ask->request.n_args;
+    while (n < k->n_params && k->params[n].is_optional)
+        n++;
+    if (n != k->n_params || n > PL_ARRANGE_MAX_ARGS)
+        return;
+    own_args(ask);
+    while (ask->request.n_args < n)
+        ask->args[ask->request.n_args++] = pl_arg_none();
+}
+
+static void arrange(struct pl_ask *ask)
+{
+    const pl_kernel *k = ask->request.kernel;
+    own_args(ask);
+    const pl_request given = ask->request;
+    const char *outer = pl_inside_build(k->name);
+    ask->request.arrangement = k->arrange(&given, ask->args);
+    (void)pl_inside_build(outer);
+    ask->request.facts = pl_facts_of(k, ask->args);
+}
+
+static pl_status check_given(struct pl_ask *ask, struct pl_call *call)
 {
     pl_request *r = &ask->request;
-    if (r->args == NULL && r->n_args != 0)
-        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function, "args is NULL");
     if (pl_quick_args(r->kernel, r->args, r->n_args, &r->facts) &&
         (r->kernel->expect_shape == NULL || pl_quick_shapes(r)))
         return PL_OK;
@@ -118,6 +151,19 @@ pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call)
         return fail_args(&q, call);
     r->facts = pl_facts_of(r->kernel, r->args);
     return PL_OK;
+}
+
+pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call)
+{
+    pl_request *r = &ask->request;
+    if (r->args == NULL && r->n_args != 0)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function, "args is NULL");
+    if (r->n_args < r->kernel->n_params)
+        add_absent(ask);
+    pl_status st = check_given(ask, call);
+    if (st == PL_OK && r->kernel->arrange != NULL)
+        arrange(ask);
+    return st;
 }
 
 bool pl_ask_configure(struct pl_ask *ask, int32_t config)

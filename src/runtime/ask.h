@@ -11,7 +11,9 @@ struct pl_ask {
     pl_request request; /* what the kernel's functions see */
     pl_launch_options options;
     uint16_t ptx_cap; /* highest .version that the consumer takes */
-    bool is_nearest;  /* config and facts were changed to those of another built variant */
+    pl_arg args
+        [PL_ARRANGE_MAX_ARGS]; /* what request.args is, where the caller's are completed or rearranged */
+    bool is_nearest;           /* config and facts were changed to those of another built variant */
     _Alignas(16) unsigned char config[PL_MAX_PARAMS_BYTES];
 };
 
@@ -26,7 +28,7 @@ PL_MUST_CHECK pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel,
                                     size_t n_args, const pl_launch_options *options,
                                     const pl_device_info *device, struct pl_call *call);
 
-/* The launch arguments against the kernel's parameters, and the facts that hold. Errors: PL60xx, all of them in the report. */
+/* The launch arguments against the kernel's parameters, arranged, and the facts that hold. Errors: PL60xx, all of them in the report. */
 PL_MUST_CHECK pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call);
 
 /* The kernel's name becomes part of an entry name: checked before a build, not for each launch. Error: PL6120. */
