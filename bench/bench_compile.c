@@ -20,8 +20,11 @@ static void count(const char *text, size_t n_bytes, void *user)
 static bool emit_kernel(struct pl_bench *b, const struct pl_case_kernel *k, const char *arch,
                         double *median_us)
 {
-    const struct pl_case_spec spec = {
-        .shape = PL_SHAPE(512, 1024), .dtype = PL_BF16, .axis = -1, .has_no_values = true};
+    const struct pl_case_spec spec = {.shape = k->n_axes == 3 ? PL_SHAPE(4096, 4096, 4096)
+                                                              : PL_SHAPE(512, 1024),
+                                      .dtype = PL_BF16,
+                                      .axis = -1,
+                                      .has_no_values = true};
     struct pl_case c;
     if (!pl_case_make(k, &spec, &c, b->note, sizeof b->note))
         return false;
@@ -30,7 +33,8 @@ static bool emit_kernel(struct pl_bench *b, const struct pl_case_kernel *k, cons
     for (size_t i = 0; i < c.n_args; i++)
         args[i] = c.args[i].kind == PL_ARG_TENSOR
                       ? pl_arg_tensor(pl_host_tensor(&c.args[i].host, (uint64_t)(i + 1) << 40))
-                      : pl_arg_f32(c.args[i].f32);
+                  : c.args[i].kind == PL_ARG_F32 ? pl_arg_f32(c.args[i].f32)
+                                                 : pl_arg_none();
     double stage[5][N_SAMPLES];
     size_t n_bytes = 0;
     pl_error err = {0};

@@ -30,7 +30,7 @@ says 'doctor names the emulator' 'emulat'
 check 'doctor --json' 0 "$pl" doctor --json
 says 'doctor JSON' '"ptxas"'
 check 'kernels' 0 "$pl" kernels
-for k in copy scale add cast transpose reduce softmax rmsnorm; do says "kernels lists $k" "^$k "; done
+for k in copy scale add cast transpose reduce softmax rmsnorm matmul; do says "kernels lists $k" "^$k "; done
 check 'kernels --json' 0 "$pl" kernels --json
 says 'kernels JSON lists facts' '"align16"'
 check 'run' 0 "$pl" run scale --shape 33x65 --dtype bf16

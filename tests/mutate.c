@@ -19,7 +19,7 @@ enum { MAX_LISTED = 200, MAX_ROWS = 1000 };
 
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a"};
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
-/* Kernels with the shapes that together run every instruction of their texts. */
+/* Kernels whose shapes have so many axes, with the shapes that together run every instruction of their texts. */
 struct subjects {
     const struct pl_case_kernel *kernels;
     const size_t *n_kernels;
@@ -30,12 +30,16 @@ struct subjects {
 };
 enum { MAX_SHAPES = 8 };
 
-static const pl_dtype library_dtypes[] = {PL_BF16, PL_F32}, pipe_dtypes[] = {PL_F32};
+static const pl_dtype library_dtypes[] = {PL_BF16, PL_F32}, pipe_dtypes[] = {PL_F32},
+                      product_dtypes[] = {PL_BF16, PL_E4M3};
 /* Whole 16 bytes a row, so that staged configurations serve them, with tails: tiles; rows of some chunks; rows that fill every
  * chunk of the resident configurations, 256, 1024 and 1024 by four warpgroups; and one that no copy serves. */
 static const pl_shape library_shapes[] = {{2, {70, 304}}, {2, {1, 1000}}, {2, {1, 5176}},
                                           {2, {1, 1024}}, {2, {1, 8192}}, {2, {1, 32768}},
                                           {2, {9, 131}}};
+/* Of a product: one tile of sums, several in each direction with tails, and one that no copy serves. */
+static const pl_shape product_shapes[] = {
+    {3, {64, 64, 64}}, {3, {264, 328, 520}}, {3, {9, 13, 70}}};
 /* 1, 5 and 11 steps: each slot again, and one that ends in each phase. */
 static const pl_shape pipe_shapes[] = {{3, {1, 16, 64}}, {3, {2, 16, 320}}, {3, {3, 16, 704}}};
 
@@ -43,6 +47,8 @@ static const pl_shape pipe_shapes[] = {{3, {1, 16, 64}}, {3, {2, 16, 320}}, {3, 
 static const struct subjects all_subjects[] = {
     {pl_case_kernels, &pl_case_n_kernels, library_dtypes, COUNT(library_dtypes), library_shapes,
      COUNT(library_shapes)},
+    {pl_case_kernels, &pl_case_n_kernels, product_dtypes, COUNT(product_dtypes), product_shapes,
+     COUNT(product_shapes)},
     {mutate_pipes, &mutate_n_pipes, pipe_dtypes, COUNT(pipe_dtypes), pipe_shapes,
      COUNT(pipe_shapes)},
 };
@@ -301,7 +307,9 @@ int main(int argc, char **argv)
     bool is_well = true;
     for (size_t i = 0; i < COUNT(all_subjects); i++)
         for (size_t k = 0; k < *all_subjects[i].n_kernels; k++)
-            if (ask.kernel == NULL || strcmp(ask.kernel, all_subjects[i].kernels[k].name) == 0)
+            if (all_subjects[i].kernels[k].n_axes != all_subjects[i].shapes[0].rank)
+                continue;
+            else if (ask.kernel == NULL || strcmp(ask.kernel, all_subjects[i].kernels[k].name) == 0)
                 is_well = mutate_kernel(&all_subjects[i], &all_subjects[i].kernels[k]) && is_well;
     print_table(stdout);
     if (ask.is_long) {

@@ -66,7 +66,7 @@ PIPES
 
 const struct pl_case_kernel mutate_pipes[] = {
 #define PIPE(i, name, stages, lag)                                                                 \
-    {#name "(" #stages "," #lag ")", &pipe_kernels[i], "", make_##name##_##stages##_##lag},
+    {#name "(" #stages "," #lag ")", &pipe_kernels[i], 3, "", make_##name##_##stages##_##lag},
     PIPES
 #undef PIPE
 };

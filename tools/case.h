@@ -10,7 +10,7 @@
 
 #include "tools/host.h"
 
-enum { PL_CASE_MAX_ARGS = 6, PL_CASE_OPTION_BYTES = 64 };
+enum { PL_CASE_MAX_ARGS = 8, PL_CASE_MAX_EXTRAS = 16, PL_CASE_OPTION_BYTES = 64 };
 
 /* What the user asked for. */
 struct pl_case_spec {
@@ -22,8 +22,14 @@ struct pl_case_spec {
     int64_t batch;      /* > 0: an extra leading extent */
     int64_t base_offset_bytes, pitch_elems;
     uint64_t seed;
-    bool has_specials;  /* some inputs are infinite or NaN */
-    bool has_no_values; /* extents only, no inputs and no reference: to print the text */
+    bool has_specials;     /* some inputs are infinite or NaN */
+    bool has_no_values;    /* extents only, no inputs and no reference: to print the text */
+    bool has_whole_values; /* matmul: small whole numbers, so that sums are exact */
+    struct {               /* the kernel's other keys of --set */
+        char key[16];
+        double value;
+    } extra[PL_CASE_MAX_EXTRAS];
+    int n_extra;
     const char *in_npy[PL_CASE_MAX_ARGS]; /* for the inputs in order; NULL: random */
 };
 
@@ -41,7 +47,7 @@ struct pl_case {
     size_t n_args;
     size_t output; /* index of the one output */
     _Alignas(16) unsigned char options[PL_CASE_OPTION_BYTES];
-    bool has_options;
+    bool has_options, has_whole_values;
     void (*reference)(struct pl_case *c); /* fills want and bound from the inputs */
     double *want;                         /* of output, row-major order; owned */
     double *bound; /* largest |got - want| allowed, element by element; 0 = exact; owned */
@@ -50,12 +56,19 @@ struct pl_case {
 struct pl_case_kernel {
     const char *name;
     const struct pl_kernel *kernel;
+    int n_axes;       /* of --shape: 3 for MxKxN, else 2, which stands for any */
     const char *keys; /* of --set, separated by spaces, beside base_offset, pitch and batch */
     bool (*make)(const struct pl_case_spec *spec, struct pl_case *c, char *why, size_t why_bytes);
 };
 extern const struct pl_case_kernel pl_case_kernels[];
 extern const size_t pl_case_n_kernels;
 const struct pl_case_kernel *pl_case_find(const char *name);
+
+/* The value of a kernel's own key, or `otherwise`. */
+double pl_case_extra(const struct pl_case_spec *spec, const char *key, double otherwise);
+/* matmul's make function: case_matmul.c. */
+bool pl_case_make_matmul(const struct pl_case_spec *spec, struct pl_case *c, char *why,
+                         size_t why_bytes);
 
 /* Makes arguments and reference. False: why[] has one line naming the value seen and wanted; *c is empty. */
 bool pl_case_make(const struct pl_case_kernel *k, const struct pl_case_spec *spec,

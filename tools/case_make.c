@@ -376,8 +376,14 @@ static bool make_rmsnorm(const struct pl_case_spec *spec, struct pl_case *c, cha
 
 /* ---- the table ---- */
 
+static bool make_matmul(const struct pl_case_spec *spec, struct pl_case *c, char *why,
+                        size_t why_bytes)
+{
+    return pl_case_make_matmul(spec, c, why, why_bytes);
+}
+
 const struct pl_case_kernel pl_case_kernels[] = {
-#define KERNEL(id, keys) {#id, &pl_kernel_##id, keys, make_##id},
+#define KERNEL(id, n_axes, keys) {#id, &pl_kernel_##id, n_axes, keys, make_##id},
 #include "tools/kernel.def"
 #undef KERNEL
 };

@@ -68,6 +68,22 @@ static bool has_word(const char *list, const char *word, size_t n_bytes)
     return false;
 }
 
+/* A key of the kernel's own: a number, or row and col, which are 0 and 1. */
+static bool set_extra(struct pl_case_spec *spec, const char *text, size_t n, const char *value)
+{
+    char *end;
+    if (n >= sizeof spec->extra[0].key || spec->n_extra == PL_CASE_MAX_EXTRAS)
+        return false;
+    const double v = strcmp(value, "row") == 0   ? 0
+                     : strcmp(value, "col") == 0 ? 1
+                                                 : strtod(value, &end);
+    if (strcmp(value, "row") != 0 && strcmp(value, "col") != 0 && (end == value || *end != '\0'))
+        return false;
+    memcpy(spec->extra[spec->n_extra].key, text, n);
+    spec->extra[spec->n_extra++].value = v;
+    return true;
+}
+
 static bool set_key(const char *cmd, struct pl_cmd_request *r, const char *text)
 {
     const char *value = strchr(text, '=');
@@ -91,6 +107,8 @@ static bool set_key(const char *cmd, struct pl_cmd_request *r, const char *text)
     } else if (has_word("axis", text, n)) {
         r->spec.axis = (int)number;
         is_ok = is_ok && number >= -PL_MAX_RANK && number < PL_MAX_RANK;
+    } else if (!has_word("base_offset pitch batch", text, n)) {
+        is_ok = set_extra(&r->spec, text, n, value);
     } else {
         is_ok = is_ok && number >= 0 && number <= (int64_t)1 << 40;
         if (has_word("batch", text, n))
@@ -204,6 +222,8 @@ bool pl_cmd_parse_request(int argc, char **argv, const char *allowed, struct pl_
         pl_cmd_usage(cmd, "no kernel named %s (plaunch kernels lists them)", argv[1]);
         return false;
     }
+    if (out->kernel->n_axes == 3)
+        out->spec.shape = PL_SHAPE(512, 512, 512);
     size_t n_in = 0;
     int index = -1;
     optind = 1;

@@ -54,6 +54,36 @@ extern PL_API const pl_kernel pl_kernel_softmax;
  */
 extern PL_API const pl_kernel pl_kernel_rmsnorm;
 
+/*
+ * y = act(alpha * a b + beta * c + bias).   a (…, m, k), b (…, k, n), y (…, m, n), 2..5 axes.
+ *
+ *   a, b       f32 (as tf32, unless is_exact) tf32 f16 bf16 e4m3 e5m2 i8; the same type, or e4m3 with e5m2, f32 with tf32.
+ *              Sums are f32, of i8 i32. docs/matmul.md says for each chip how a type is multiplied
+ *   y          f32 f16 bf16; i32 for i8, then with c of i32 alone
+ *   c          like y, or one matrix (m, n) for all batches; f32 f16 bf16. Optional
+ *   bias       (n) f32 f16 bf16. Optional
+ *   alpha      f32, absent: 1.   beta f32, absent: 1
+ *
+ * An operand of 2 axes is the same matrix for all batches. Any strides; rows or columns of each matrix that are runs of memory,
+ * 16-byte aligned, are what the fast paths take. k = 0 gives act(beta * c + bias). Optional arguments at the end may be left out.
+ */
+typedef enum pl_activation {
+    PL_ACTIVATION_NONE,
+    PL_ACTIVATION_RELU,
+    PL_ACTIVATION_GELU, /* with tanh: x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+    PL_ACTIVATION_SILU, /* x / (1 + exp(-x)) */
+    PL_ACTIVATION_COUNT
+} pl_activation;
+typedef struct pl_matmul_options {
+    int32_t activation; /* pl_activation */
+    int32_t is_exact;   /* 1: f32 operands are multiplied as they are, without tensor cores */
+    /* Wishes for the configuration, 0: the library's choice. One that no listed configuration has is PL6121. */
+    int32_t tile_m, tile_n, tile_k; /* elements of y, y and k that a CTA takes at once */
+    int32_t stages;
+    int32_t cluster_m, cluster_n; /* CTAs of a cluster along m and n */
+} pl_matmul_options;
+extern PL_API const pl_kernel pl_kernel_matmul;
+
 #ifdef __cplusplus
 }
 #endif
