@@ -159,7 +159,7 @@ struct emitter {
     const struct pl_plan *plan;
     const struct pl_steps *steps;
     struct pl_ptx_printer printer;
-    uint8_t first_row[PL_STEP_COUNT]; /* + 1 */
+    uint16_t first_row[PL_STEP_COUNT]; /* + 1 */
     struct pl_ptx_gate gate;
     bool has_gate; /* some target takes all so far */
     uint64_t
@@ -326,9 +326,16 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
 /* Registers that a memory step moves as one vector, or of an accumulator; 0 for the other steps. */
 static uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
 {
-    if (s->op == PL_STEP_load || s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_half)
-        return step_opnd(e, s, 0)->n;
-    return s->op == PL_STEP_store || s->op == PL_STEP_store_async ? step_opnd(e, s, 1)->n : 0;
+    switch ((int)s->op) {
+    case PL_STEP_load:
+    case PL_STEP_tmem_load:
+    case PL_STEP_wgmma:
+    case PL_STEP_wgmma_half: return step_opnd(e, s, 0)->n;
+    case PL_STEP_store:
+    case PL_STEP_tmem_store:
+    case PL_STEP_store_async: return step_opnd(e, s, 1)->n;
+    default: return 0;
+    }
 }
 
 /* All of a step that can change its instruction's gate, where operands cannot: types, attributes, width. Never 0. */
@@ -339,6 +346,19 @@ static uint64_t step_key(const struct emitter *e, const struct pl_step *s)
         key |= (uint64_t)s->attrs[i] << (24 + 8 * i);
     key |= (uint64_t)vector_width(e, s) << 56;
     return key;
+}
+
+/* How often a warp's registers repeat their tile: a power of two. */
+static enum pl_ptx_mod tile_repeats(const struct pl_step *s, uint32_t width)
+{
+    const uint8_t tile = pl_step_attr(s, PL_SC_TILE);
+    uint32_t log2 = 0;
+    for (uint32_t n = width / (tile == PL_SA_TILE_r16    ? 4
+                               : tile == PL_SA_TILE_r16h ? 2
+                                                         : 1);
+         n > 1; n /= 2)
+        log2++;
+    return (enum pl_ptx_mod)(PL_PTX_MOD_NUM_X1 + log2);
 }
 
 /* The instruction of a kind of step, without its guard and operands. */
@@ -357,6 +377,8 @@ static void make_kind(struct emitter *e, const struct pl_step *s, const struct r
     const uint32_t width = vector_width(e, s);
     if (s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_half) /* of 64 rows, 128 threads */
         e->ins.shape_n = (uint16_t)(s->op == PL_STEP_wgmma ? 2 * width : 4 * width);
+    else if (s->op == PL_STEP_tmem_load || s->op == PL_STEP_tmem_store)
+        pl_ptx_ins_set(&e->ins, tile_repeats(s, width));
     else if (width > 1)
         pl_ptx_ins_set(&e->ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
 }
@@ -403,7 +425,7 @@ static void put_step(struct emitter *e, const struct pl_step *s)
 static void put_steps(struct emitter *e)
 {
     for (size_t i = PL_COUNT(rows); i-- > 0;)
-        e->first_row[rows[i].step] = (uint8_t)(i + 1);
+        e->first_row[rows[i].step] = (uint16_t)(i + 1);
     e->gate = (struct pl_ptx_gate){0};
     e->has_gate = true;
     for (uint32_t i = 0; i < e->steps->list.n; i++)

@@ -156,6 +156,23 @@ static void wgmma_body(pl_builder *b, const void *params)
              pl_cast(b, pl_acc_load(b, acc), t));
 }
 
+/* Through tensor memory: op rows, n columns. */
+static void tmem_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
+    const pl_shape s = PL_SHAPE(p->op, p->n);
+    pl_ref tm = pl_tmem(b, t, PL_SHAPE(2, p->op, p->n), 0);
+    PL_FOR(b, i, 0, 10)
+    {
+        pl_ref at = pl_at(b, tm, pl_rem(b, i, 2));
+        pl_async_store_tmem(b, at, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, i, 0), s)));
+        pl_commit_tmem(b);
+        pl_val v = pl_async_load_tmem(b, at);
+        pl_store(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, i, 0), s), v);
+    }
+}
+
 /* Registers from one warpgroup to two. */
 static void share_body(pl_builder *b, const void *params)
 {
@@ -219,6 +236,11 @@ static const struct op_case {
     {wgmma_body, 90, 90, PL_E4M3, {128, 0}},
     {wgmma_body, 90, 90, PL_E5M2, {64, 0}},
     {wgmma_body, 90, 90, PL_I8, {32, 0}},
+    {tmem_body, 100, 100, PL_F32, {64, 128}},
+    {tmem_body, 100, 100, PL_BF16, {24, 128}},
+    {tmem_body, 100, 100, PL_I8, {32, 128}},
+    {tmem_body, 100, 100, PL_I32, {40, 64}},
+    {tmem_body, 100, 100, PL_F16, {16, 64}},
     {share_body, 90, 100, PL_F32, {0, 0}},
     {atomic_body, 80, 120, PL_I32, {300, PL_ATOMIC_ADD}},
     {atomic_body, 80, 120, PL_U32, {7, PL_ATOMIC_XOR}},
@@ -241,7 +263,8 @@ static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
                          .n_configs = 1,
                          .body = c->body};
     const pl_arg x = pl_arg_tensor(pl_tensor_make(
-        4096, c->t, c->body == wgmma_body ? PL_SHAPE(1024, 1024) : PL_SHAPE(1 << 20)));
+        4096, c->t,
+        c->body == wgmma_body || c->body == tmem_body ? PL_SHAPE(1024, 1024) : PL_SHAPE(1 << 20)));
     struct ask a = {.kernel = &k,
                     .params = &c->p,
                     .arch = arch,

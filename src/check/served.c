@@ -26,8 +26,9 @@ static const char *feature_text(uint32_t missing)
 
 static void check_layout(struct pl_fn *fn, const char *what, const pl_layout *l, pl_loc loc)
 {
-    bool is_served =
-        l->kind == PL_LAYOUT_AUTO || l->kind == PL_LAYOUT_STRIDED || l->kind == PL_LAYOUT_SPLAT;
+    bool is_served = l->kind == PL_LAYOUT_AUTO || l->kind == PL_LAYOUT_STRIDED ||
+                     l->kind == PL_LAYOUT_SPLAT || l->kind == PL_LAYOUT_TCGEN05 ||
+                     l->kind == PL_LAYOUT_TMEM_NATIVE;
     if (!is_served)
         pl_d_layout_not_served(fn->diags, at(loc), what, pl_ir_layout_word(l->kind));
 }

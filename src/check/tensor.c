@@ -1,6 +1,8 @@
 /* Tensor memory and matrix operations. */
 #include "src/check/check.h"
 
+#include "src/ir/tmem.h"
+
 #define PL_DIAG_ROWS "src/check/tensor.def"
 #define PL_DIAG_MODE_DECLARE
 #include "base/diag_rows.h"
@@ -24,21 +26,14 @@ static int32_t cluster_size(const struct pl_fn *fn)
 /* ---- tensor memory ---- */
 
 struct tmem {
-    int64_t n_columns; /* of all arrays, each rounded to what an allocation takes */
     bool has_pair, has_single;
     pl_loc last;
 };
 
-/* 32-bit columns of an array: slots x columns, packed as its dtype is; a power of two, at least 32. */
-static int64_t columns_of(const struct pl_array *a)
+static bool takes_dtype(pl_dtype t, int64_t rows)
 {
-    int64_t slots = a->shape.rank > 2 ? a->shape.d[0] : 1, columns = a->shape.d[a->shape.rank - 1],
-            n = 32;
-    int32_t bits = pl_dtype_bits(a->dtype);
-    int64_t want = slots * ((columns * (bits < 32 ? bits : 32) + 31) / 32);
-    while (n < want && n < 1 << 20)
-        n *= 2;
-    return n;
+    const int32_t bits = pl_dtype_bits(t);
+    return t != PL_PRED && (bits == 16 || bits == 32 || (bits == 8 && rows == 128));
 }
 
 static void check_alloc(struct pl_fn *fn, const struct pl_array *a, struct tmem *t)
@@ -55,13 +50,25 @@ static void check_alloc(struct pl_fn *fn, const struct pl_array *a, struct tmem 
     int64_t rows = a->shape.d[rank - 2];
     if (rows != 64 && rows != 128)
         pl_d_tmem_rows(fn->diags, at_values(a->loc, rows, 128), (long long)rows);
+    if (!takes_dtype(a->dtype, rows) && (rows == 64 || rows == 128))
+        pl_d_tmem_dtype(fn->diags, at(a->loc), pl_dtype_name(a->dtype), (long long)rows);
+    if (a->is_pair && rows == 64)
+        pl_d_tmem_pair_rows(fn->diags, at_values(a->loc, rows, 128), (long long)rows);
+    if (pl_tmem_is_torn(fn, pl_ir_ref(fn, a->ref)->array))
+        pl_d_tmem_torn(fn->diags, at(a->loc));
     if (a->is_pair && cluster_size(fn) % 2 != 0)
         pl_d_pair_needs_cluster(fn->diags, at_values(a->loc, cluster_size(fn), 2),
                                 cluster_size(fn));
-    t->n_columns += a->alias_of == 0 ? columns_of(a) : 0;
     t->has_pair = t->has_pair || a->is_pair;
     t->has_single = t->has_single || !a->is_pair;
     t->last = a->loc;
+}
+
+static bool starts_at_row_0(const struct pl_fn *fn, uint32_t ref)
+{
+    const struct pl_ref_info *r = pl_ir_ref(fn, ref);
+    const struct pl_affine *row = &r->offset[pl_ir_ref(fn, r->base)->shape.rank - 2];
+    return row->n_terms == 0 && row->konst == 0;
 }
 
 /* Slots are indexed and columns sliced; the rows are lanes and stay whole. */
@@ -72,8 +79,31 @@ static void check_view(struct pl_fn *fn, const struct pl_op *op)
     if (r->view == PL_VIEW_AT && parent->shape.rank < 3)
         pl_d_tmem_rows_sliced(fn->diags, at(op->loc), "pl_at");
     if (is_window && r->shape.rank >= 2 &&
-        r->shape.d[r->shape.rank - 2] != parent->shape.d[r->shape.rank - 2])
+        (r->shape.d[r->shape.rank - 2] != parent->shape.d[r->shape.rank - 2] ||
+         !starts_at_row_0(fn, op->refs[0])))
         pl_d_tmem_rows_sliced(fn->diags, at(op->loc), "a window");
+    const int last = pl_ir_ref(fn, r->base)->shape.rank - 1;
+    const int64_t wanted = pl_tmem_elems_per_column(fn, r->array),
+                  seen = last < 0 ? wanted : pl_affine_multiple(fn, &r->offset[last]);
+    if (is_window && seen < wanted)
+        pl_d_tmem_start(fn->diags, at_values(op->loc, seen, wanted), (int)seen, (int)wanted);
+}
+
+/* A load or store: whole columns, in the steps of the fragments. */
+static void check_access(struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct pl_ref_info *r = pl_ir_ref(fn, op->refs[0]);
+    if (r->space != PL_SPACE_TMEM)
+        return; /* PL2001 */
+    const pl_shape *s = &r->shape;
+    const int32_t bits = pl_dtype_bits(r->dtype);
+    const int64_t step = s->rank == 2 && s->d[0] == 64 ? 8 : bits < 32 ? 32 / bits : 1;
+    if (s->rank != 2)
+        pl_d_tmem_access_rank(fn->diags, at_values(op->loc, s->rank, 2), pl_op_infos[op->code].name,
+                              s->rank);
+    else if (s->d[1] % step != 0)
+        pl_d_tmem_access_columns(fn->diags, at_values(op->loc, s->d[1], step),
+                                 pl_op_infos[op->code].name, (long long)s->d[1], (int)step);
 }
 
 /* ---- matrix operations ---- */
@@ -110,8 +140,7 @@ static void check_dtypes(struct pl_fn *fn, const struct mma *o)
 static void check_shape(struct pl_fn *fn, const struct mma *o)
 {
     bool m_ok = o->is_tcgen05 ? o->m == 64 || o->m == 128 : o->m % 64 == 0;
-    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = o->is_pair ? 16 : 8,
-            n_most = o->is_pair ? 512 : 256;
+    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = o->is_pair ? 16 : 8, n_most = 256;
     if (!m_ok)
         pl_d_mma_m(fn->diags, at_values(o->loc, o->m, 64), o->name, (long long)o->m);
     if (o->n % n_step != 0 || o->n > n_most)
@@ -197,6 +226,8 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
         check_alloc(fn, pl_ir_array_of(fn, op->refs[0]), user);
     else if (op->code == PL_OP_VIEW && space == PL_SPACE_TMEM)
         check_view(fn, op);
+    else if (op->code == PL_OP_LOAD_TMEM || op->code == PL_OP_STORE_TMEM)
+        check_access(fn, op);
     else if (op->code == PL_OP_TCGEN05_MMA)
         check_tcgen05(fn, op);
     else if (op->code == PL_OP_WGMMA || op->code == PL_OP_WGMMA_VAL)
@@ -209,9 +240,10 @@ void pl_check_tensor(struct pl_fn *fn)
 {
     struct tmem t = {0};
     pl_check_walk(fn, check_op, &t);
-    int32_t most = fn->request.target->n_tmem_columns;
-    if (most != 0 && t.n_columns > most)
-        pl_d_tmem_columns(fn->diags, at_values(t.last, t.n_columns, most), (int)t.n_columns, most);
+    const int32_t most = fn->request.target->n_tmem_columns;
+    const int64_t n = pl_tmem_total_columns(fn);
+    if (most != 0 && n > most)
+        pl_d_tmem_columns(fn->diags, at_values(t.last, n, most), (int)n, most);
     if (t.has_pair && t.has_single)
         pl_d_tmem_pair(fn->diags, at(t.last));
 }

@@ -34,6 +34,9 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
     if ((op->code == PL_OP_ATOMIC && op->is_flag && op->shape.rank == 0) ||
         op->code == PL_OP_SEM_READ)
         return 64;
+    const uint32_t moved = pl_tmem_scratch_need(l, id);
+    if (moved != 0)
+        return moved;
     if (!is_send && op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST &&
         op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
         return 0;

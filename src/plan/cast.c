@@ -305,7 +305,7 @@ void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
             out.regs[r] = pair_cast(l, from, to, x);
         }
     } else if (in.rep == PL_REP_HALF2 && from == PL_BF16 && to == PL_F32) {
-        for (uint32_t r = 0; r < in.n_regs; r++)
+        for (uint32_t r = 0; 2 * r < out.n_regs; r++) /* none when memory ran out */
             widen_pair(l, in.regs[r], &out.regs[2 * r]);
     } else {
         for (uint32_t r = 0; r < out.n_regs; r++)

@@ -15,7 +15,8 @@ struct group {
     uint32_t parent;
     uint16_t fixed_vec; /* 0: free */
     uint16_t best_vec;
-    uint8_t frag;       /* enum pl_frag of an accumulator: goes before every wish */
+    uint8_t frag;       /* enum pl_frag: goes before every wish of a vec */
+    bool is_set;        /* frag is not only a wish */
     uint16_t least_vec; /* that every member can use: of an asynchronous store */
 };
 
@@ -51,8 +52,10 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
         ga->best_vec = gb->best_vec;
     if (gb->least_vec > ga->least_vec)
         ga->least_vec = gb->least_vec;
-    if (ga->frag == PL_FRAG_STRIDED)
+    if (ga->frag == PL_FRAG_STRIDED || (gb->is_set && !ga->is_set)) {
         ga->frag = gb->frag;
+        ga->is_set = gb->is_set;
+    }
     if (ga->fixed_vec == 0)
         ga->fixed_vec = gb->fixed_vec;
 }
@@ -147,11 +150,28 @@ static void offer(struct walk *w, uint32_t node, uint32_t vec)
         g->best_vec = (uint16_t)vec;
 }
 
+static void set_frag(struct walk *w, uint32_t node, enum pl_frag frag)
+{
+    struct group *g = &w->groups[find(w, node)];
+    g->frag = (uint8_t)frag;
+    g->is_set = true;
+}
+
 static void fix(struct walk *w, uint32_t node, pl_layout layout)
 {
     struct group *g = &w->groups[find(w, node)];
     if (layout.kind == PL_LAYOUT_STRIDED && layout.vec > 0 && g->fixed_vec == 0)
         g->fixed_vec = (uint16_t)layout.vec;
+    if (pl_frag_of_layout(&layout) != PL_FRAG_STRIDED)
+        set_frag(w, node, pl_frag_of_layout(&layout));
+}
+
+/* A fragment that saves a conversion: for a group that has none. */
+static void wish_frag(struct walk *w, uint32_t node, enum pl_frag frag)
+{
+    struct group *g = &w->groups[find(w, node)];
+    if (g->frag == PL_FRAG_STRIDED)
+        g->frag = (uint8_t)frag;
 }
 
 static void visit(struct walk *w, uint32_t id)
@@ -202,10 +222,15 @@ static void visit(struct walk *w, uint32_t id)
         if (op->n_args > 1 && is_array_val(w, op->args[0]) && is_array_val(w, op->args[1]))
             join(w, op->args[0], op->args[1]);
         break;
-    case PL_OP_ACC_LOAD: w->groups[find(w, id)].frag = PL_FRAG_WGMMA; break;
+    case PL_OP_LOAD_TMEM: wish_frag(w, id, pl_tmem_frag(&op->shape)); break;
+    case PL_OP_STORE_TMEM:
+        if (is_array_val(w, op->args[0]))
+            wish_frag(w, op->args[0], pl_tmem_frag(&w->fn->refs.data[op->refs[0]].shape));
+        break;
+    case PL_OP_ACC_LOAD: set_frag(w, id, PL_FRAG_WGMMA); break;
     case PL_OP_ACC_INIT:
         if (is_array_val(w, op->args[0]))
-            w->groups[find(w, op->args[0])].frag = PL_FRAG_WGMMA;
+            set_frag(w, op->args[0], PL_FRAG_WGMMA);
         break;
     case PL_OP_ASYNC_STORE_SMEM:
         if (is_array_val(w, op->args[0])) {

@@ -184,8 +184,10 @@ static void lower_role(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     l->role_warp = op->axis;
     l->unit_threads = is_warp ? 32 : 128;
     l->has_pending_out = false;
+    l->unit_has_tensor = pl_block_has_tensor(l, op->n, op->axis);
     lower_scoped(l, op->regions[0]);
     pl_drain_out(l);
+    l->unit_has_tensor = pl_block_has_tensor(l, -1, -1);
     l->role_warpgroup = l->role_warp = -1;
     l->unit_threads = threads;
     l->has_pending_out = had_pending;
@@ -281,6 +283,10 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_WGMMA_WAIT] = pl_lower_wgmma_wait,
     [PL_OP_ACC_LOAD] = pl_lower_acc_load,
     [PL_OP_ACC_INIT] = pl_lower_acc_init,
+    [PL_OP_LOAD_TMEM] = pl_lower_load_tmem,
+    [PL_OP_WAIT_LOAD_TMEM] = pl_lower_wait_load_tmem,
+    [PL_OP_STORE_TMEM] = pl_lower_store_tmem,
+    [PL_OP_COMMIT_TMEM] = pl_lower_commit_tmem,
     [PL_OP_BARRIER_ARRIVE] = pl_lower_barrier_arrive,
     [PL_OP_BARRIER_WAIT] = pl_lower_barrier_wait,
     [PL_OP_BAR_SYNC] = pl_lower_bar_sync,
@@ -304,6 +310,17 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
 
 bool pl_plan_lowers(enum pl_opcode code) { return functions[code] != NULL; }
 
+/* Does the op use a value of tensor memory, or stand where another path joins? Then the loads must have come. */
+static bool needs_tmem_loads(const struct pl_lower *l, const struct pl_op *op)
+{
+    if (op->regions[0] != 0 && op->code != PL_OP_PRODUCE && op->code != PL_OP_CONSUME)
+        return true;
+    for (uint32_t i = 0; i < op->n_args; i++)
+        if (op->args[i] != 0 && pl_ir_op(l->fn, op->args[i])->code == PL_OP_LOAD_TMEM)
+            return true;
+    return op->code == PL_OP_BREAK_IF;
+}
+
 /* Outside roles an op that is the same for all warpgroups is executed by the whole CTA as one unit. */
 static bool is_issued_once(const struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
@@ -326,9 +343,12 @@ static void lower_block(struct pl_lower *l, uint32_t block)
         const uint32_t threads = l->unit_threads;
         if (is_issued_once(l, id, op))
             l->unit_threads = l->n_threads;
+        if (l->tmem.has_loads && needs_tmem_loads(l, op))
+            pl_tmem_settle_loads(l);
         functions[op->code](l, id, op);
         l->unit_threads = threads;
     }
+    pl_tmem_settle_loads(l);
 }
 
 /* ---- parameters in their final order ---- */
@@ -383,6 +403,7 @@ static bool allocate(struct pl_lower *l)
     l->vars = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->vars);
     l->var_lays = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->var_lays);
     l->places = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->places);
+    l->columns = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->columns);
     l->hazards = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->hazards);
     l->bar_offsets = pl_arena_array(l->arena, fn->groups.n, sizeof *l->bar_offsets);
     l->phases = pl_arena_array(l->arena, fn->groups.n, sizeof *l->phases);
@@ -449,6 +470,7 @@ static void start(struct pl_lower *l)
     l->n_ctas = (uint32_t)(fn->cluster[0] * fn->cluster[1] * fn->cluster[2]);
     l->role_warpgroup = l->role_warp = -1;
     l->unit_threads = 128;
+    l->unit_has_tensor = pl_block_has_tensor(l, -1, -1);
 }
 
 pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl_diags *diags,
@@ -464,6 +486,7 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
     start(l);
     if (!allocate(l))
         return PL_E_NOMEM;
+    pl_tmem_map(l);
     if (!pl_smem_map(l)) {
         pl_d_smem_over_limit(diags, (struct pl_where){0}, UINT32_MAX,
                              (uint64_t)fn->request.target->smem_bytes);

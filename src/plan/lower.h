@@ -57,6 +57,18 @@ struct pl_smem_place {
     bool is_placed;
 };
 
+/* Where a TMEM array lies. */
+struct pl_tmem_place {
+    uint32_t first, slot_columns;
+    uint32_t per_column; /* elements of a column */
+};
+
+/* What a unit's threads did to tensor memory: asked for, and not waited for; and since the unit's last barrier. */
+struct pl_tmem_state {
+    bool has_loads, has_stores;
+    bool is_read, is_written;
+};
+
 /* What a unit's threads did to an SMEM array since the unit's last barrier. */
 struct pl_hazard {
     uint8_t has_reads, has_writes; /* by plain loads and stores */
@@ -76,16 +88,23 @@ struct pl_lower {
     struct pl_lval *vars; /* REGS arrays by array id: mutable registers */
     struct pl_lay *lays;  /* by op id: layouts of array values */
     struct pl_lay *var_lays;
-    uint8_t *is_copied;           /* by op id: a load of a variable that must be a copy */
-    struct pl_smem_place *places; /* by array id */
-    struct pl_hazard *hazards;    /* by array id, of the current unit */
-    uint32_t *bar_offsets;        /* bytes, by group id */
-    pl_reg *phases;               /* by group id; none: not waited on */
+    uint8_t *is_copied;            /* by op id: a load of a variable that must be a copy */
+    struct pl_smem_place *places;  /* by array id */
+    struct pl_hazard *hazards;     /* by array id, of the current unit */
+    struct pl_tmem_place *columns; /* by array id */
+    uint32_t *bar_offsets;         /* bytes, by group id */
+    pl_reg *phases;                /* by group id; none: not waited on */
     uint32_t
         scratch_offset; /* scratch area: one part a warpgroup, then one of the CTA, then one of the cluster */
     uint32_t scratch_bytes; /* of a warpgroup's part */
     uint32_t cta_scratch_bytes, cluster_scratch_bytes;
     bool scratch_is_read, cta_scratch_is_read; /* since the last barrier of unit or CTA */
+
+    uint32_t tmem_slot_offset; /* shared memory: the address of the columns */
+    pl_reg tmem_base;
+    struct pl_tmem_state tmem;
+    bool is_pair;         /* tensor operations span two CTAs */
+    bool unit_has_tensor; /* the unit has tensor operations, or loads and stores of tensor memory */
 
     /* facts of the chip and the kernel */
     bool has_tma, has_cluster;
@@ -161,6 +180,23 @@ uint32_t pl_send_min_vec(pl_dtype t);
 /* ---- shared memory (smem.c) ---- */
 bool pl_smem_map(struct pl_lower *l);
 uint32_t pl_swizzle_span(enum pl_plan_swizzle s); /* bytes; 0 for none */
+
+/* ---- tensor memory (tmem.c) ---- */
+void pl_tmem_map(struct pl_lower *l);
+uint32_t pl_tmem_scratch_need(const struct pl_lower *l, uint32_t id); /* as pl_scratch_need */
+enum pl_frag pl_tmem_frag(const pl_shape *s); /* in which it is loaded and stored, unless told */
+void pl_tmem_take(struct pl_lower *l); /* in the entry, before the barrier that ends the prologue */
+void pl_tmem_taken(struct pl_lower *l); /* after it: the base is known */
+void pl_tmem_give(struct pl_lower *l);  /* after the barrier of the epilogue */
+struct pl_opnd pl_tmem_addr(struct pl_lower *l, uint32_t ref); /* of its first lane and column */
+/* Loads, stores and tensor operations: waits that the threads owe, and the fences around a barrier of threads. */
+void pl_tmem_settle_loads(struct pl_lower *l);
+void pl_tmem_before_barrier(struct pl_lower *l);
+void pl_tmem_after_barrier(struct pl_lower *l,
+                           bool is_whole);      /* all who use its columns have met */
+void pl_tmem_before_tensor(struct pl_lower *l); /* the unit's threads have done theirs */
+bool pl_block_has_tensor(const struct pl_lower *l, int32_t warpgroup, int32_t warp);
+enum pl_sattr pl_tensor_group(const struct pl_lower *l);
 
 /* ---- access (access.c) ---- */
 
@@ -273,6 +309,11 @@ struct pl_chunk {
     const struct pl_send *send;
 };
 uint32_t pl_chunk_n_words(pl_dtype t, uint32_t vec);
+/* The words of one chunk as registers of v, and the registers of chunk k as words. */
+void pl_words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg *words,
+                      struct pl_opnd *regs);
+void pl_regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t vec, uint32_t k,
+                      pl_reg *words);
 enum pl_stype pl_chunk_word_type(pl_dtype t, uint32_t vec);
 void pl_chunk_load(struct pl_lower *l, const struct pl_chunk *c, pl_reg *words);
 void pl_chunk_store(struct pl_lower *l, const struct pl_chunk *c, const pl_reg *words);
@@ -309,5 +350,6 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
     pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
     pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
+    pl_lower_load_tmem, pl_lower_wait_load_tmem, pl_lower_store_tmem, pl_lower_commit_tmem,
     pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read;
 #endif

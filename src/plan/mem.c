@@ -79,8 +79,8 @@ static struct pl_opnd word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, co
 }
 
 /* Words to the registers of a value. */
-static void words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg *words,
-                          struct pl_opnd *regs)
+void pl_words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg *words,
+                      struct pl_opnd *regs)
 {
     const uint32_t n = pl_regs_per_chunk(v->rep, v->lay.vec);
     for (uint32_t i = 0; i < n; i++)
@@ -118,8 +118,8 @@ static struct pl_opnd join_elems(struct pl_lower *l, pl_dtype t, const struct pl
 }
 
 /* The registers of one chunk of a value, as words. */
-static void regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t vec, uint32_t k,
-                          pl_reg *words)
+void pl_regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t vec, uint32_t k,
+                      pl_reg *words)
 {
     const pl_dtype t = v->dtype;
     const uint32_t es = pl_elem_bytes(t), n = pl_chunk_n_words(t, vec);
@@ -520,7 +520,7 @@ void pl_load_array(struct pl_lower *l, const struct pl_access *a, struct pl_lval
     run_pass(&p);
     const uint32_t n_regs = pl_regs_per_chunk(v->rep, v->lay.vec);
     for (uint32_t k = 0; k < v->lay.n_chunks; k++)
-        words_to_regs(l, v, p.words + k * p.n_words, v->regs + k * n_regs);
+        pl_words_to_regs(l, v, p.words + k * p.n_words, v->regs + k * n_regs);
 }
 
 void pl_store_array(struct pl_lower *l, const struct pl_access *a, const struct pl_lval *v)
@@ -538,7 +538,7 @@ void pl_store_array(struct pl_lower *l, const struct pl_access *a, const struct 
     if (!start_pass(&p, l, a, lay))
         return;
     for (uint32_t k = 0; k < lay.n_chunks; k++)
-        regs_to_words(l, v, lay.vec, k, p.words + k * p.n_words);
+        pl_regs_to_words(l, v, lay.vec, k, p.words + k * p.n_words);
     run_pass(&p);
 }
 
@@ -603,7 +603,7 @@ static void store_scalar(struct pl_lower *l, const struct pl_access *a, const st
     const struct pl_coord none = {.thread = pl_opnd_imm(0), .bound = 1};
     const struct pl_chunk c = {.ref = a->ref, .vec = 1, .at = &none};
     pl_reg inside = scalar_guard(l, a), leader = pl_lower_leader(l), word;
-    regs_to_words(l, v, 1, 0, &word);
+    pl_regs_to_words(l, v, 1, 0, &word);
     if (inside.id != 0)
         leader =
             pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(inside), pl_opnd_reg(leader));

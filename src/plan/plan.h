@@ -89,12 +89,21 @@ struct pl_plan_area {
     uint32_t offset_bytes, n_bytes, align_bytes;
 };
 
+/* ---- tensor memory ------------------------------------------------------------------------------------------------- */
+
+/* Columns of one array. The block takes launch.tmem_columns of them, a power of two, in one go. */
+struct pl_plan_columns {
+    const char *name; /* "tmem3" */
+    uint32_t first, n;
+};
+
 /* ---- launch -------------------------------------------------------------------------------------------------------- */
 
 struct pl_plan_launch {
-    uint32_t n_threads;  /* of a block, along x */
-    uint32_t cluster[3]; /* CTAs; 1, 1, 1 without a cluster */
-    uint32_t smem_bytes; /* dynamic */
+    uint32_t n_threads;    /* of a block, along x */
+    uint32_t cluster[3];   /* CTAs; 1, 1, 1 without a cluster */
+    uint32_t smem_bytes;   /* dynamic */
+    uint32_t tmem_columns; /* of tensor memory; 0: none */
     uint32_t params_bytes;
     uint32_t max_registers; /* a thread's; 0: the assembler's choice */
     bool can_fold_grid;
@@ -114,7 +123,8 @@ struct pl_plan {
     uint16_t sm;        /* chip: 80, 90, 100, … */
     PL_VEC(struct pl_plan_param) params;
     PL_VEC(struct pl_plan_map) maps;
-    PL_VEC(struct pl_plan_area) areas; /* by offset */
+    PL_VEC(struct pl_plan_area) areas;      /* by offset */
+    PL_VEC(struct pl_plan_columns) columns; /* by first column */
     struct pl_plan_launch launch;
     struct pl_steps steps;
     PL_VEC(struct pl_plan_note) notes;

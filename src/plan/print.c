@@ -175,6 +175,14 @@ void pl_plan_print(const struct pl_plan *p, struct pl_buf *out)
         put_field(out, "align", p->areas.data[i].align_bytes);
         pl_buf_putc(out, '\n');
     }
+    for (uint32_t i = 0; i < p->columns.n; i++) {
+        pl_buf_puts(out, "columns ");
+        pl_buf_puts(out, p->columns.data[i].name);
+        put_field(out, "first", p->columns.data[i].first);
+        put_field(out, "n", p->columns.data[i].n);
+        put_field(out, "of", p->launch.tmem_columns);
+        pl_buf_putc(out, '\n');
+    }
     for (uint32_t i = 0; i < p->notes.n; i++) {
         pl_buf_puts(out, "note ");
         put_quoted(out, p->notes.data[i].file);

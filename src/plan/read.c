@@ -201,7 +201,7 @@ static bool read_address(struct reader *r, struct pl_opnd *out)
 
 static bool read_list(struct reader *r, struct pl_opnd *out)
 {
-    struct pl_opnd elems[8];
+    struct pl_opnd elems[128]; /* of the widest accumulator */
     uint32_t n = 0;
     for (;;) {
         struct word w = next_word(r);
@@ -398,6 +398,18 @@ static void read_area(struct reader *r)
         *at = a;
 }
 
+static void read_columns(struct reader *r)
+{
+    struct word w = next_word(r);
+    struct pl_plan_columns c = {.name = pl_arena_strndup(r->arena, w.s, w.n)};
+    c.first = field(r, "first", 1u << 10);
+    c.n = field(r, "n", 1u << 10);
+    r->plan->launch.tmem_columns = field(r, "of", 1u << 10);
+    struct pl_plan_columns *at = pl_vec_push(r->arena, &r->plan->columns);
+    if (at != NULL)
+        *at = c;
+}
+
 static void read_note(struct reader *r)
 {
     struct pl_plan_note n = {.file = quoted(r)};
@@ -440,6 +452,8 @@ static void read_line(struct reader *r, bool *in_steps)
         read_map(r);
     } else if (is_word(w, "area")) {
         read_area(r);
+    } else if (is_word(w, "columns")) {
+        read_columns(r);
     } else if (is_word(w, "note")) {
         read_note(r);
     } else if (is_word(w, "text")) {

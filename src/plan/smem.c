@@ -42,7 +42,7 @@ static struct uses uses_of(const struct pl_fn *fn, uint32_t array)
             if (op->refs[i] == 0 || fn->refs.data[op->refs[i]].array != array)
                 continue;
             const struct pl_ref_info *r = &fn->refs.data[op->refs[i]];
-            u.is_operand |= op->code == PL_OP_WGMMA;
+            u.is_operand |= op->code == PL_OP_WGMMA || op->code == PL_OP_TCGEN05_MMA;
             u.has_copies |= op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT;
             if ((op->code == PL_OP_LOAD || op->code == PL_OP_STORE) && r->shape.rank >= 2)
                 u.is_transposed |=
@@ -176,6 +176,11 @@ bool pl_smem_map(struct pl_lower *l)
     }
     if (at != first_barrier)
         add_area(l, "barriers", first_barrier, at - first_barrier, 8);
+    if (l->plan->launch.tmem_columns != 0) {
+        l->tmem_slot_offset = at;
+        add_area(l, "tmem", at, 8, 8);
+        at += 8;
+    }
     l->scratch_offset = round_up(at, 16);
     return true;
 }

@@ -103,7 +103,7 @@ enum pl_step_flag {
     PL_STEP_F_ASYNC = 32
 };
 
-enum { PL_STEP_MAX_ATTRS = 4, PL_STEP_MAX_OPNDS = 6 };
+enum { PL_STEP_MAX_ATTRS = 4, PL_STEP_MAX_OPNDS = 7 };
 
 struct pl_step_info {
     const char *name;

@@ -91,6 +91,10 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
             record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], true, 0);
         if (pl_scratch_need(l, id) != 0)
             l->scratch_is_read = l->cta_scratch_is_read = true;
+        if (op->code == PL_OP_LOAD_TMEM)
+            l->tmem.is_read = true;
+        if (op->code == PL_OP_STORE_TMEM)
+            l->tmem.is_written = l->tmem.has_stores = true;
         for (int i = 1; op->code == PL_OP_WGMMA && i < 3; i++)
             record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
         if (!is_load && !is_store)
@@ -110,12 +114,16 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
 
 struct pl_hazard *pl_hazard_save(struct pl_lower *l)
 {
-    struct pl_hazard *h = pl_arena_array(l->arena, l->fn->arrays.n + 1, sizeof *h);
+    struct pl_hazard *h = pl_arena_array(l->arena, l->fn->arrays.n + 2, sizeof *h);
     if (h != NULL && l->fn->arrays.n != 0)
         memcpy(h, l->hazards, l->fn->arrays.n * sizeof *h);
-    if (h != NULL) /* the scratch areas ride along */
+    if (h != NULL) { /* the scratch areas and tensor memory ride along */
         h[l->fn->arrays.n] = (struct pl_hazard){.has_reads = l->scratch_is_read,
                                                 .has_writes = l->cta_scratch_is_read};
+        h[l->fn->arrays.n + 1] = (struct pl_hazard){.has_reads = l->tmem.is_read,
+                                                    .has_writes = l->tmem.is_written,
+                                                    .write_key = l->tmem.has_stores};
+    }
     return h;
 }
 
@@ -127,6 +135,10 @@ void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h)
         memcpy(l->hazards, h, l->fn->arrays.n * sizeof *h);
     l->scratch_is_read = h[l->fn->arrays.n].has_reads;
     l->cta_scratch_is_read = h[l->fn->arrays.n].has_writes;
+    const struct pl_hazard *t = &h[l->fn->arrays.n + 1];
+    l->tmem = (struct pl_tmem_state){.is_read = t->has_reads != 0,
+                                     .is_written = t->has_writes != 0,
+                                     .has_stores = t->write_key != 0};
 }
 
 /* Two paths meet. */
@@ -141,6 +153,9 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
     if (h != NULL) {
         l->scratch_is_read |= h[l->fn->arrays.n].has_reads != 0;
         l->cta_scratch_is_read |= h[l->fn->arrays.n].has_writes != 0;
+        l->tmem.is_read |= h[l->fn->arrays.n + 1].has_reads != 0;
+        l->tmem.is_written |= h[l->fn->arrays.n + 1].has_writes != 0;
+        l->tmem.has_stores |= h[l->fn->arrays.n + 1].write_key != 0;
     }
 }
 
@@ -148,6 +163,7 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
 
 void pl_unit_barrier(struct pl_lower *l)
 {
+    pl_tmem_before_barrier(l);
     if (l->unit_threads == 32) {
         pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
     } else if (l->n_threads == l->unit_threads) {
@@ -159,23 +175,28 @@ void pl_unit_barrier(struct pl_lower *l)
                                       pl_opnd_imm(FIRST_WARPGROUP_BARRIER));
         pl_build_do2(&l->b, PL_STEP_sync_threads, id, pl_opnd_imm(l->unit_threads));
     }
+    pl_tmem_after_barrier(l, l->role_warpgroup >= 0 || l->unit_threads >= l->n_threads);
     pl_hazard_clear(l);
 }
 
 void pl_cta_barrier(struct pl_lower *l)
 {
+    pl_tmem_before_barrier(l);
     pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER), pl_opnd_imm(l->n_threads));
     l->cta_scratch_is_read = false;
+    pl_tmem_after_barrier(l, true);
     pl_hazard_clear(l);
 }
 
 void pl_cluster_barrier_steps(struct pl_lower *l)
 {
+    pl_tmem_before_barrier(l);
     pl_build_step(&l->b,
                   &(struct pl_sdesc){.op = PL_STEP_cluster_arrive, .attrs = {PL_SA_SEM_release}});
     pl_build_step(&l->b,
                   &(struct pl_sdesc){.op = PL_STEP_cluster_wait, .attrs = {PL_SA_SEM_acquire}});
     l->cta_scratch_is_read = false;
+    pl_tmem_after_barrier(l, true);
     pl_hazard_clear(l);
 }
 
@@ -403,6 +424,8 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
                                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
     }
     wait_phase(l, addr, parity, l->n_ctas > 1);
+    if (l->unit_has_tensor && (g->orders_tensor_core || g->n_mma_arrivals != 0))
+        pl_build_do(&l->b, PL_STEP_tensor_after);
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_xor,
                                             .type = PL_ST_b32,
                                             .n = 3,
@@ -411,30 +434,41 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
 
 /* ---- around the body ---- */
 
-void pl_lower_prologue(struct pl_lower *l)
+static void init_barriers(struct pl_lower *l)
 {
     const struct pl_fn *fn = l->fn;
-    if (fn->groups.n <= 1 && l->n_ctas == 1)
+    if (fn->groups.n <= 1)
         return;
     struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x));
-    if (fn->groups.n > 1) {
-        set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, tid, pl_opnd_imm(0)));
-        for (uint32_t g = 1; g < fn->groups.n; g++) {
-            const struct pl_bar_group *bg = &fn->groups.data[g];
-            const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas : 1);
-            for (int i = 0; i < bg->n_barriers; i++)
-                pl_build_do2(&l->b, PL_STEP_bar_init,
-                             pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i),
-                             pl_opnd_imm(count));
-        }
-        if (l->has_tma)
-            pl_build_do(&l->b, PL_STEP_fence_bar_init);
-        set_guard(l, (pl_reg){0});
+    set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, tid, pl_opnd_imm(0)));
+    for (uint32_t g = 1; g < fn->groups.n; g++) {
+        const struct pl_bar_group *bg = &fn->groups.data[g];
+        const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas : 1);
+        for (int i = 0; i < bg->n_barriers; i++)
+            pl_build_do2(&l->b, PL_STEP_bar_init,
+                         pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i),
+                         pl_opnd_imm(count));
     }
+    if (l->has_tma)
+        pl_build_do(&l->b, PL_STEP_fence_bar_init);
+    set_guard(l, (pl_reg){0});
+}
+
+/* With tensor memory the whole stands in the entry, so that what follows from its address is worked out there too. */
+void pl_lower_prologue(struct pl_lower *l)
+{
+    const bool has_tmem = l->plan->launch.tmem_columns != 0;
+    if (l->fn->groups.n <= 1 && l->n_ctas == 1 && !has_tmem)
+        return;
+    l->b.is_in_entry = has_tmem;
+    pl_tmem_take(l);
+    init_barriers(l);
     if (l->n_ctas > 1)
         pl_cluster_barrier_steps(l);
     else
         pl_cta_barrier(l);
+    pl_tmem_taken(l);
+    l->b.is_in_entry = false;
 }
 
 /* Until the unit's copies out have read their sources: shared memory must outlive them. */
@@ -453,8 +487,13 @@ void pl_drain_out(struct pl_lower *l)
 
 void pl_lower_epilogue(struct pl_lower *l)
 {
+    const bool has_tmem = l->plan->launch.tmem_columns != 0;
     pl_drain_out(l);
-    if (l->n_ctas > 1) /* nobody leaves while a peer may still reach into its memory */
+    l->tmem.is_read |= has_tmem; /* by some role */
+    if (l->n_ctas > 1)           /* nobody leaves while a peer may still reach into its memory */
         pl_cluster_barrier_steps(l);
+    else if (has_tmem)
+        pl_cta_barrier(l);
+    pl_tmem_give(l);
     pl_build_do(&l->b, PL_STEP_leave);
 }

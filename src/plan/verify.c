@@ -109,6 +109,11 @@ static void check_opnd(struct verify *v, const struct pl_step *s, char letter,
     case 'g': check_addr(v, o, true); break;
     case 'a':
     case 'x': check_addr(v, o, false); break;
+    case 't':
+        check_addr(v, o, false);
+        if (o->u.reg.id == 0)
+            fault(v, "address in tensor memory without a base");
+        break;
     case 'L': check_index(v, o, PL_OPND_LABEL, v->steps->n_labels); break;
     case 'N': check_index(v, o, PL_OPND_PARAM, v->plan->params.n); break;
     case 'S': check_index(v, o, PL_OPND_SREG, PL_SR_COUNT); break;

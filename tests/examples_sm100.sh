@@ -1,0 +1,14 @@
+#!/bin/sh
+# The examples that need tensor memory, on an emulated device that has it, under each order of asynchronous operations.
+set -eu
+cd "${PL_BUILDDIR:-.}"
+PLAUNCH_EMU_DEVICES=sm_100a
+export PLAUNCH_EMU_DEVICES
+for order in eager late random:1 random:2; do
+    PLAUNCH_EMU_ASYNC=$order
+    export PLAUNCH_EMU_ASYNC
+    for example in example_tmem_roundtrip; do
+        echo "$order: $example"
+        "./$example"
+    done
+done
