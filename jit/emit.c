@@ -1,7 +1,7 @@
 #include "jit/emit.h"
 
 #include "base/debug.h"
-#include "jit/ptx/print.h"
+#include "jit/ptx/fragment.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -164,6 +164,9 @@ struct emitter {
     bool has_gate; /* some target takes all so far */
     uint64_t
         joined[PL_COUNT(rows)]; /* by row: the last kind of step whose gate was joined (step_key) */
+    struct pl_arena *arena;
+    const struct pl_step_text *last_text, *bad_text; /* the first that cannot be read, */
+    struct pl_ptx_error text_error;                  /* and why */
     /* of the instruction at hand */
     uint64_t key; /* its kind (step_key) */
     struct pl_ptx_ins ins;
@@ -183,7 +186,7 @@ static const struct row *find_row(const struct emitter *e, const struct pl_step 
 static enum pl_ptx_type reg_type(enum pl_rclass class)
 {
     static const uint8_t types[PL_RC_COUNT] = {PL_PTX_TYPE_PRED, PL_PTX_TYPE_B16, PL_PTX_TYPE_B32,
-                                               PL_PTX_TYPE_B64};
+                                               PL_PTX_TYPE_B64, PL_PTX_TYPE_B128};
     return (enum pl_ptx_type)types[class];
 }
 
@@ -401,16 +404,46 @@ static void make_ins(struct emitter *e, const struct pl_step *s, const struct ro
     e->joined[row - rows] = key;
 }
 
+/* What the user's own instructions need is asked of the text, which only the assembler would read otherwise. */
+static void join_text(struct emitter *e, const struct pl_ptx_fragment *f,
+                      const struct pl_step_text *t)
+{
+    struct pl_ptx_gate gate;
+    struct pl_ptx_error error;
+    if (pl_ptx_fragment_gate(f, e->plan->sm, e->arena, &gate, &error)) {
+        e->has_gate &= pl_ptx_gate_join(&e->gate, gate);
+    } else if (e->bad_text == NULL) {
+        e->bad_text = t;
+        e->text_error = error;
+    }
+}
+
+static void put_text(struct emitter *e, const struct pl_step *s)
+{
+    const struct pl_step_text *t = &e->steps->texts.data[step_opnd(e, s, 0)->u.index];
+    uint32_t names[PL_PTX_FRAGMENT_OPERANDS];
+    struct pl_ptx_fragment f = {.text = t->text, .operands = names};
+    for (uint32_t l = 1; l <= 2; l++) {
+        const struct pl_opnd *list = step_opnd(e, s, l);
+        for (uint32_t i = 0; i < list->n && f.n_operands < PL_COUNT(names); i++) {
+            const pl_reg r = e->steps->pool.data[list->u.index + i].u.reg;
+            names[f.n_operands++] = pl_ptx_reg_id(reg_type(pl_reg_class(r)), pl_reg_index(r));
+        }
+    }
+    if (t != e->last_text) /* the others differ in registers only */
+        join_text(e, &f, t);
+    e->last_text = t;
+    pl_ptx_fragment_print(e->printer.buf, &f);
+}
+
 static void put_step(struct emitter *e, const struct pl_step *s)
 {
     if (s->op == PL_STEP_label) {
-        if (e->printer.buf != NULL)
-            pl_ptx_print_label(e->printer.buf, step_opnd(e, s, 0)->u.index);
+        pl_ptx_print_label(e->printer.buf, step_opnd(e, s, 0)->u.index);
         return;
     }
     if (s->op == PL_STEP_text) {
-        if (e->printer.buf != NULL)
-            pl_buf_puts(e->printer.buf, e->steps->texts.data[step_opnd(e, s, 0)->u.index]);
+        put_text(e, s);
         return;
     }
     const struct row *row = find_row(e, s);
@@ -418,8 +451,7 @@ static void put_step(struct emitter *e, const struct pl_step *s)
     if (row == NULL)
         return;
     make_ins(e, s, row);
-    if (e->printer.buf != NULL)
-        pl_ptx_print_ins(&e->printer, &e->ins, e->pool);
+    pl_ptx_print_ins(&e->printer, &e->ins, e->pool);
 }
 
 static void put_steps(struct emitter *e)
@@ -497,14 +529,6 @@ static void put_head(const struct pl_plan *plan, const char *entry, const char *
         pl_ptx_print_regs(buf, reg_type((enum pl_rclass)c2), plan->steps.n_regs[c2]);
 }
 
-bool pl_emit_gate(const struct pl_plan *plan, struct pl_ptx_gate *out)
-{
-    struct emitter e = {.plan = plan, .steps = &plan->steps};
-    put_steps(&e);
-    *out = e.gate;
-    return e.has_gate;
-}
-
 /* The directives of the head need something too. */
 static void join_head(struct emitter *e)
 {
@@ -529,9 +553,17 @@ pl_status pl_emit_plan(const struct pl_plan *plan, const char *entry, uint32_t m
     pl_buf_init(&body, arena, 64 * (size_t)plan->steps.list.n + 256);
     *e = (struct emitter){.plan = plan,
                           .steps = &plan->steps,
+                          .arena = arena,
                           .printer = {.buf = &body, .var_names = (const char *const *)names}};
     put_steps(e);
     join_head(e);
+    if (pl_arena_is_exhausted(arena))
+        return PL_E_NOMEM;
+    if (e->bad_text != NULL) {
+        const struct pl_where where = {.file = e->bad_text->file, .line = e->bad_text->line};
+        pl_d_inline_ptx_text(diags, where, plan->sm, e->text_error.line, e->text_error.text);
+        return PL_E_INVALID;
+    }
     char suffix = 0;
     if (!e->has_gate || !pl_ptx_gate_lowest(e->gate, plan->sm, &suffix, &out->version)) {
         pl_d_no_target_takes_all(diags, (struct pl_where){0}, plan->kernel, plan->sm);

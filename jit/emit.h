@@ -34,7 +34,4 @@ struct pl_emitted {
 PL_MUST_CHECK pl_status pl_emit_plan(const struct pl_plan *plan, const char *entry,
                                      uint32_t max_version, struct pl_arena *arena,
                                      struct pl_diags *diags, struct pl_emitted *out);
-
-/* What the steps of a plan need, all together. False when no target takes all of them. */
-bool pl_emit_gate(const struct pl_plan *plan, struct pl_ptx_gate *out);
 #endif

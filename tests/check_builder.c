@@ -449,15 +449,14 @@ static void body_wrong(pl_builder *b, const void *params)
     pl_copy_smem_to_gmem(b, s, whole(b, Y)); /* not committed: PL5018 */
 }
 
-static void body_unserved(pl_builder *b, const void *params)
+static void body_fill(pl_builder *b, const void *params)
 {
     (void)params;
-    pl_prefetch(b, whole(b, X));
     pl_store(b, whole(b, Y), 1.0f);
 }
 
-static pl_status launch_refused(void (*body)(pl_builder *b, const void *params), pl_report *report,
-                                pl_error *err)
+static pl_status launch_refused(void (*body)(pl_builder *b, const void *params), pl_model model,
+                                pl_report *report, pl_error *err)
 {
     const pl_kernel kernel = {.struct_size = sizeof kernel,
                               .name = "test",
@@ -465,6 +464,7 @@ static pl_status launch_refused(void (*body)(pl_builder *b, const void *params),
                               .n_params = 4,
                               .n_configs = 1,
                               .body = body,
+                              .model = model,
                               .launch_dims = launch_dims};
     pl_arg args[4];
     n_blocks_now = 1;
@@ -485,7 +485,7 @@ START_TEST(all_that_is_wrong_is_reported_and_nothing_written)
     pl_report_item item;
     pl_error err = {0};
     ck_assert_int_eq(pl_report_create(&report), PL_OK);
-    ck_assert_int_eq(launch_refused(body_wrong, report, &err), PL_E_INVALID);
+    ck_assert_int_eq(launch_refused(body_wrong, PL_MODEL_GPU, report, &err), PL_E_INVALID);
     ck_assert_int_eq(err.code, 2010);
     ck_assert_int_eq(err.line, first_line);
     ck_assert_uint_eq(pl_report_count(report), 3);
@@ -503,9 +503,9 @@ END_TEST
 START_TEST(what_has_no_code_yet_is_unsupported)
 {
     pl_error err = {0};
-    ck_assert_int_eq(launch_refused(body_unserved, NULL, &err), PL_E_UNSUPPORTED);
-    ck_assert_int_eq(err.code, 2090);
-    ck_assert_ptr_nonnull(strstr(err.text, "prefetch"));
+    ck_assert_int_eq(launch_refused(body_fill, PL_MODEL_TPU, NULL, &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(err.code, 2093);
+    ck_assert_ptr_nonnull(strstr(err.text, "PL_MODEL_TPU"));
 }
 END_TEST
 

@@ -58,7 +58,7 @@ START_TEST(step_row_is_complete)
     ck_assert_uint_gt(strlen(info->meaning), 0);
     ck_assert_uint_le(strlen(info->operands), PL_STEP_MAX_OPNDS);
     for (const char *c = info->operands; *c != '\0'; c++)
-        ck_assert_ptr_nonnull(strchr("dspfPrRqQHILWVwvCDmgaxNSTt", *c));
+        ck_assert_ptr_nonnull(strchr("dspfPrRqQHILWVwvCDOJmgaxNSTt", *c));
     ck_assert_int_eq(info->has_from, strpbrk(info->operands, "fvwD") != NULL);
     for (int i = 1; i < PL_STEP_COUNT; i++)
         ck_assert(i == _i || strcmp(info->name, pl_step_infos[i].name) != 0);
@@ -112,9 +112,9 @@ START_TEST(broken_plan_texts_are_refused_with_their_line)
     } cases[] = {
         {"", 1},
         {"plan x sm 90\nnonsense\n", 2},
-        {"plan x sm 90\nsteps pred 0 b16 0 b32 1 b64 0 labels 0\n    fly b32 r0\n", 3},
-        {"steps pred 0 b16 0 b32 1 b64 0 labels 0\n    mov.wide b32 r0 #1\n", 2},
-        {"steps pred 0 b16 0 b32 1 b64 0 labels 0\n    mov b32 r0 {r0 r0\n", 2},
+        {"plan x sm 90\nsteps pred 0 b16 0 b32 1 b64 0 b128 0 labels 0\n    fly b32 r0\n", 3},
+        {"steps pred 0 b16 0 b32 1 b64 0 b128 0 labels 0\n    mov.wide b32 r0 #1\n", 2},
+        {"steps pred 0 b16 0 b32 1 b64 0 b128 0 labels 0\n    mov b32 r0 {r0 r0\n", 2},
         {"param address arg 0\n", 1},
         {"note \"a\n", 1},
     };
@@ -177,7 +177,7 @@ START_TEST(memory_that_ends_anywhere_is_a_clean_failure)
     struct build *whole = build_ok(&a);
     const size_t need = whole->arena.used_bytes;
     build_free(whole);
-    for (size_t limit = 1; limit < need; limit += 1 + limit / 4) {
+    for (size_t limit = 1; limit < need; limit += 1 + limit / 16) {
         struct build *b = build_new(&a, limit);
         ck_assert_int_eq(b->status, PL_E_NOMEM);
         build_free(b);
@@ -335,7 +335,7 @@ START_TEST(plans_that_no_target_takes_are_refused)
     static const char text[] =
         "plan x sm 80\n"
         "launch threads 128 x 1 y 1 z 1 smem 0 params 0 registers 0 fold 0 waits 0\n"
-        "steps pred 1 b16 0 b32 0 b64 0 labels 0\n    elect p0 #-1\n    leave\n";
+        "steps pred 1 b16 0 b32 0 b64 0 b128 0 labels 0\n    elect p0 #-1\n    leave\n";
     struct pl_arena arena = {0};
     struct pl_diags diags;
     struct pl_plan plan;

@@ -208,6 +208,63 @@ static void atomic_body(pl_builder *b, const void *params)
     pl_semaphore_signal(b, turns, pl_semaphore_read(b, turns));
 }
 
+/* A window by boxes and a run by bytes, into L2; rows by index; the barrier asked instead of waited for. */
+static void fetch_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1),
+           buf = pl_smem(b, t, PL_SHAPE(32, p->n), p->op ? PL_SWIZZLE_AUTO : PL_SWIZZLE_NONE);
+    pl_bar bar = pl_barrier(b, 1);
+    if (pl_arch(b) >= 90) {
+        pl_prefetch(b, pl_window(b, x, PL_OFF(b, 3, 0), PL_SHAPE(32, p->n)));
+        pl_prefetch(b, pl_window(b, pl_at(b, x, 0), PL_OFF(b, 64), PL_SHAPE(64)));
+    }
+    pl_gather_rows(b, x, pl_iota(b, PL_I32, PL_SHAPE(32), 0), buf, bar);
+    PL_WARP(b, 0, 0)
+    {
+        PL_LOOP(b) { pl_break_if(b, pl_barrier_test(b, bar)); }
+    }
+    pl_barrier_wait(b, bar);
+    pl_store(b, pl_window(b, y, PL_OFF(b, 0, 0), PL_SHAPE(32, p->n)), pl_load(b, buf));
+}
+
+/* Two roles walk the tiles that clusters of n CTAs are given. */
+static void tiles_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    pl_block_cluster(b, p->n, 1, 1);
+    pl_block_warpgroups(b, 2);
+    pl_ref y = pl_param(b, 1);
+    pl_sched s = pl_sched_clc(b, pl_dim(b, y, 0));
+    for (int i = 0; i < 2; i++)
+        PL_WARPGROUP(b, i)
+        {
+            PL_TILES(b, t, s) { pl_store(b, pl_at(b, y, t), 1.0f); }
+        }
+}
+
+/* The user's own instructions on packed halves, on words, and with a label. */
+static void inline_body(pl_builder *b, const void *params)
+{
+    const struct op_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
+    pl_val out;
+    pl_ptx_desc d = {
+        .text =
+            t == PL_F16
+                ? "fma.rn.f16 $0, $1, $1, $1;"
+                : "{ .reg .pred %q; mov.b32 $0, $1; setp.lt.f32 %q, $1, 0f00000000;\n@%q bra $$L; "
+                  "add.f32 $0, $0, $1;\n$$L: }",
+        .n_outs = 1,
+        .out_dtypes = {t},
+        .n_ins = 1,
+        .ins = {pl_load(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0), PL_SHAPE(p->n)))},
+        .effects = PL_EFFECT_NONE};
+    pl_inline_ptx(b, &d, &out);
+    pl_store(b, pl_window(b, pl_param(b, 1), PL_OFF(b, 0), PL_SHAPE(p->n)), out);
+}
+
 static const pl_param_decl op_decls[] = {
     {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY},
     {.name = "y", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 2, .dtypes = PL_DT_ANY}};
@@ -242,6 +299,12 @@ static const struct op_case {
     {tmem_body, 100, 100, PL_I32, {40, 64}},
     {tmem_body, 100, 100, PL_F16, {16, 64}},
     {share_body, 90, 100, PL_F32, {0, 0}},
+    {fetch_body, 80, 120, PL_BF16, {64, 0}},
+    {fetch_body, 80, 120, PL_F32, {32, 1}},
+    {tiles_body, 100, 120, PL_F32, {1, 0}},
+    {tiles_body, 100, 120, PL_F32, {2, 0}},
+    {inline_body, 80, 120, PL_F16, {300, 0}},
+    {inline_body, 80, 120, PL_F32, {300, 0}},
     {atomic_body, 80, 120, PL_I32, {300, PL_ATOMIC_ADD}},
     {atomic_body, 80, 120, PL_U32, {7, PL_ATOMIC_XOR}},
     {atomic_body, 80, 120, PL_F32, {100, PL_ATOMIC_ADD}},
@@ -262,9 +325,11 @@ static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
                          .params_bytes = sizeof c->p,
                          .n_configs = 1,
                          .body = c->body};
-    const pl_arg x = pl_arg_tensor(pl_tensor_make(
-        4096, c->t,
-        c->body == wgmma_body || c->body == tmem_body ? PL_SHAPE(1024, 1024) : PL_SHAPE(1 << 20)));
+    const pl_arg x = pl_arg_tensor(
+        pl_tensor_make(4096, c->t,
+                       c->body == wgmma_body || c->body == tmem_body || c->body == fetch_body
+                           ? PL_SHAPE(1024, 1024)
+                           : PL_SHAPE(1 << 20)));
     struct ask a = {.kernel = &k,
                     .params = &c->p,
                     .arch = arch,

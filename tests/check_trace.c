@@ -215,6 +215,29 @@ BODY(1069)
     for (int i = 61; i-- > 0;)
         pl_block_end(&k[i]);
 }
+BODY(1077)
+{
+    (void)params;
+    MARK;
+    pl_block k = pl_if_begin(b, pl_lt(b, pl_scalar(b, 4), 1), PL_LOC);
+    pl_block again = k;
+    pl_block_end(&k);
+    pl_block_end(&again);
+}
+BODY(1078)
+{
+    (void)params;
+    pl_sched s = pl_sched_clc(b, 10);
+    PL_TILES(b, t, s) {}
+    MARK;
+    PL_TILES(b, u, s) {}
+}
+BODY(1079)
+{
+    (void)params;
+    pl_sched s = pl_sched_clc(b, 10);
+    PL_TILES(b, t, s) { MARK, pl_break_if(b, pl_gt(b, t, 3)); }
+}
 BODY(1070)
 {
     (void)params;
@@ -263,7 +286,7 @@ static const struct raising raisings[] = {
             R(1024) R(1030) R(1031) R(1032) R(1033) R(1040) R(1041) R(1042) R(1043) R(1044) R(1045)
                 R(1046) R(1047) R(1048) R(1049) R(1050) R(1051) R(1060) R(1061) R(1062) R(1063)
                     R(1064) R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072) R(1073)
-                        R(1074) R(1075) R(1076)
+                        R(1074) R(1075) R(1076) R(1077) R(1078) R(1079)
 #undef R
 };
 enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };

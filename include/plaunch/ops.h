@@ -284,14 +284,18 @@ PL_API void pl_wait_smem_to_gmem_at(pl_builder *b, int32_t n_pending, int32_t is
                                     pl_loc l);
 /* Makes the unit's SMEM accesses visible to copies and matrix operations: proxy fence and unit barrier. */
 PL_API void pl_commit_smem_at(pl_builder *b, pl_loc l);
-PL_API void pl_prefetch_at(pl_builder *b, pl_ref src, pl_loc l); /* a GMEM view, into L2 */
+/* A GMEM view of static extents, into L2. Advice: dropped, with a note in the plan, where its rows are not known to be 16-byte words. */
+PL_API void pl_prefetch_at(pl_builder *b, pl_ref src, pl_loc l);
 /*
  * To a cluster peer's SMEM (pl_peer): registers go out by st.async, completion on bar in the *peer* (one mbarrier, SMEM). Arrays
  * only: a rank-0 value or ref is refused. reduce: PL_OP2_NONE, or PL_ADD, MIN, MAX, AND, OR, XOR on 32-bit integers (red.async).
  */
 PL_API void pl_async_store_smem_at(pl_builder *b, pl_ref dst, pl_val v, pl_bar bar, pl_op2 reduce,
                                    pl_loc l);
-/* Rows of a rank-2 GMEM tensor chosen by a rank-1 integer value: dst (n, width). */
+/*
+ * Rows of a rank-2 GMEM view chosen by rows, a rank-1 value (n) of i32 or u32: dst (n, width), SMEM. One arrival on bar, of the unit
+ * that executes it. Zeros where a row or column is outside src's tensor or its clip, and for an index of no row, as -1.
+ */
 PL_API void pl_gather_rows_at(pl_builder *b, pl_ref src, pl_val rows, pl_ref dst, pl_bar bar,
                               pl_loc l);
 static inline void pl_copy_in_in_(pl_builder *b, pl_rrb_ a, const pl_copy_opt *o, pl_loc l)
@@ -414,8 +418,8 @@ typedef enum pl_fence_kind {
 PL_API void pl_barrier_arrive_at(pl_builder *b, pl_bar bar,
                                  pl_loc l); /* one arrival of the executing unit */
 PL_API void pl_barrier_wait_at(pl_builder *b, pl_bar bar, pl_loc l);
-PL_API pl_val pl_barrier_test_at(pl_builder *b, pl_bar bar,
-                                 pl_loc l); /* pred: the phase is complete; inside PL_WARP only */
+/* pred: a pl_barrier_wait now would not wait. Does not count as one: wait all the same. Inside PL_WARP only. */
+PL_API pl_val pl_barrier_test_at(pl_builder *b, pl_bar bar, pl_loc l);
 PL_API void pl_bar_sync_at(pl_builder *b, pl_scope scope, pl_loc l); /* warp, warpgroup or CTA */
 PL_API void pl_cluster_sync_at(pl_builder *b, pl_loc l);
 PL_API void pl_fence_at(pl_builder *b, pl_fence_kind kind, pl_loc l);
@@ -458,9 +462,14 @@ enum {
     PL_EFFECT_WRITE_MEMORY = 4,
     PL_EFFECT_SYNC = 8
 };
+/*
+ * Instructions with $0, $1, ... for outputs then inputs, each ended by ';'; $$ is a dollar sign. They stand in { }: their own registers
+ * and labels are nobody else's. Operands are registers, by dtype: pred in a .pred; f16 and bf16 in a .b16; 32-bit types, and 8- and
+ * 16-bit integers (extended by their sign) and 8-bit floats, in a .b32; 64-bit types in a .b64. Executed by every thread of the unit,
+ * for the elements it holds; a rank-0 text by all of them. PL7103 where the text cannot be read.
+ */
 typedef struct pl_ptx_desc {
-    const char
-        *text;      /* instructions with $0, $1, ... for outputs then inputs; ends each with ';' */
+    const char *text;
     int32_t n_outs; /* at most 4 */
     pl_dtype out_dtypes[4];
     int32_t n_ins;    /* at most 8 */

@@ -525,11 +525,17 @@ PL_API pl_block pl_pipeline_begin(pl_builder *b, pl_val n_steps, const pl_pipeli
 
 typedef struct pl_sched {
     pl_val first, end, step;
-    int32_t is_dynamic; /* cluster launch control: tiles are asked for while running */
+    int32_t is_dynamic; /* cluster launch control: which queue of the kernel; 0: static */
 } pl_sched;
 
 /* Static persistent: tile t = cluster id, + number of clusters, ... while t < n_tiles. */
 PL_API pl_sched pl_sched_static_at(pl_builder *b, pl_val n_tiles, pl_loc l);
+/*
+ * Dynamic (cluster launch control, sm_100 on): the grid is one row of n_tiles clusters (grid x = n_tiles * cluster x; y and z 1). Each
+ * works on its own tile, then on those of clusters that have not started, until none is left. Every role that needs the tiles walks
+ * them with a PL_TILES of its own, once, and sees the same ones. No pl_break_if out of it. Called outside roles: it takes 16 bytes
+ * of SMEM and two barriers.
+ */
 PL_API pl_sched pl_sched_clc_at(pl_builder *b, pl_val n_tiles, pl_loc l);
 PL_API pl_block pl_tiles_begin(pl_builder *b, pl_sched s, pl_loc l);
 #define pl_sched_static(b, n_tiles) pl_sched_static_at(b, PL_V(b, n_tiles), PL_LOC)

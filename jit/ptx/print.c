@@ -599,6 +599,12 @@ void pl_ptx_print_regs(struct pl_buf *buf, enum pl_ptx_type type, uint32_t n)
     pl_buf_puts(buf, ">;\n");
 }
 
+void pl_ptx_print_reg(struct pl_buf *buf, uint32_t reg_id)
+{
+    char name[16];
+    pl_buf_putn(buf, name, (size_t)(put_numbered(name, reg_id) - name));
+}
+
 void pl_ptx_print_label(struct pl_buf *buf, uint32_t number)
 {
     pl_buf_putn(buf, "$L", 2);

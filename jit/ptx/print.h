@@ -178,6 +178,9 @@ void pl_ptx_print_entry(struct pl_buf *buf, const struct pl_ptx_entry *entry);
 /* ".reg .b32 %r<n>;" for the registers 0 .. n - 1 of a type; nothing where n is 0. */
 void pl_ptx_print_regs(struct pl_buf *buf, enum pl_ptx_type type, uint32_t n);
 
+/* "%r12": a register of the emitter. */
+void pl_ptx_print_reg(struct pl_buf *buf, uint32_t reg_id);
+
 /* "$L12:" */
 void pl_ptx_print_label(struct pl_buf *buf, uint32_t number);
 

@@ -207,7 +207,8 @@ static void order_op(struct pl_fn *fn, const struct pl_op *op, struct order *o)
         o->of[first].written = op->loc;
         o->of[first].written_ref = op->refs[0];
     }
-    if (op->code == PL_OP_COPY_IN && second != 0 && op->bar != 0) {
+    if ((op->code == PL_OP_COPY_IN || op->code == PL_OP_GATHER_ROWS) && second != 0 &&
+        op->bar != 0) {
         o->of[second].filling = op->loc;
         o->of[second].filling_ref = op->refs[1];
         o->of[second].filling_by = fn->bars.data[op->bar].group;

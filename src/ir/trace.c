@@ -454,6 +454,10 @@ static void add_break(pl_builder *b, pl_val cond, bool when_false, pl_loc l)
         pl_d_break_outside_loop(b->fn->diags, pl_trace_at(l));
         return;
     }
+    if (b->opens.data[o].kind == PL_OPEN_TILES) {
+        pl_d_break_in_tiles(b->fn->diags, pl_trace_at(l), b->opens.data[o].loc.line);
+        return;
+    }
     b->opens.data[o].has_break = true;
     uint32_t c = pl_trace_pred(b, "the condition of a break", cond, l), id;
     struct pl_op *op = c == 0 ? NULL : pl_trace_add(b, PL_OP_BREAK_IF, l, &id);
@@ -530,13 +534,20 @@ static void close_innermost(pl_builder *b)
 void pl_block_end(pl_block *k)
 {
     pl_builder *b = k->b;
-    if (k->id == 0 || k->id >= b->opens.n || b->opens.data[k->id].is_closed)
+    if (k->id == 0 || k->id >= b->opens.n)
         return;
+    if (b->opens.data[k->id].is_closed) {
+        const struct pl_open *o = &b->opens.data[k->id];
+        if (!o->was_left) /* that is reported already */
+            pl_d_block_ended_twice(b->fn->diags, pl_trace_at(o->loc), name_of_block(b, o->block));
+        return;
+    }
     while (b->open !=
            k->id) { /* a return or goto left an inner block open: report it, close it, go on */
         struct pl_open *inner = &b->opens.data[b->open];
         pl_d_block_order(b->fn->diags, pl_trace_at(b->opens.data[k->id].loc),
                          name_of_block(b, inner->block), inner->loc.line);
+        inner->was_left = true;
         close_innermost(b);
     }
     struct pl_open o = b->opens.data[k->id];
@@ -544,6 +555,7 @@ void pl_block_end(pl_block *k)
     case PL_OPEN_PRODUCE: pl_trace_end_produce(b, &o); break;
     case PL_OPEN_CONSUME: pl_trace_end_consume(b, &o); break;
     case PL_OPEN_PIPELINE: pl_trace_end_pipeline(b, &o); break;
+    case PL_OPEN_TILES: pl_trace_end_tiles(b, &o); break;
     case PL_OPEN_IF:
     case PL_OPEN_PLAIN: break;
     }

@@ -11,29 +11,48 @@
 #include "base/diag_rows.h"
 
 /* What happens when an open block ends, beyond closing it. */
-enum pl_open_kind { PL_OPEN_PLAIN, PL_OPEN_IF, PL_OPEN_PRODUCE, PL_OPEN_CONSUME, PL_OPEN_PIPELINE };
+enum pl_open_kind {
+    PL_OPEN_PLAIN,
+    PL_OPEN_IF,
+    PL_OPEN_PRODUCE,
+    PL_OPEN_CONSUME,
+    PL_OPEN_PIPELINE,
+    PL_OPEN_TILES
+};
 
 struct pl_open {
     enum pl_open_kind kind;
     uint32_t block;
     uint32_t outer; /* index of the open block around it */
     bool is_closed;
+    bool was_left;  /* closed by the end of a block around it */
     bool has_break; /* LOOP: a pl_break_if was traced for it */
     uint32_t pipe;
     pl_val slot, step, n_steps;
     pl_bar full; /* PRODUCE, PIPELINE: of the slot; PIPELINE: the group in `group` */
     pl_bar group;
-    pl_ref slot_var;
+    pl_ref slot_var;  /* TILES: the tile */
+    uint32_t queue;   /* TILES: of which schedule */
     int32_t n_copies; /* arrivals by copies traced in this block */
     pl_pipeline_desc pipeline;
     pl_loc loc;
 };
 
+/* A dynamic schedule (trace_sched.c). */
+struct pl_queue {
+    pl_bar full, empty;
+    pl_ref answer;     /* 16 bytes of SMEM */
+    uint64_t walkers;  /* roles that walk its tiles; bit 0: code outside roles */
+    int32_t n_walkers; /* units: outside roles each warpgroup is one */
+    pl_loc loc;
+};
+
 struct pl_builder {
     struct pl_fn *fn;
-    uint32_t block;               /* innermost open block */
-    uint32_t open;                /* its entry in opens; 0: only the body */
-    PL_VEC(struct pl_open) opens; /* [0] unused */
+    uint32_t block;                 /* innermost open block */
+    uint32_t open;                  /* its entry in opens; 0: only the body */
+    PL_VEC(struct pl_open) opens;   /* [0] unused */
+    PL_VEC(struct pl_queue) queues; /* [0] unused */
     uint32_t
         last_if; /* IF op whose then-block was the last thing closed in `block`; 0 after any other call */
     pl_dtype index_dtype;
@@ -101,10 +120,11 @@ bool pl_trace_can_open(pl_builder *b, pl_loc l);
 /* What a begin function gives back: block (0: could not be opened) and its value (0: none). */
 pl_block pl_trace_handle(pl_builder *b, uint32_t block, uint32_t iv);
 
-/* The end of PL_PRODUCE, PL_CONSUME, PL_PIPELINE blocks (trace_sync.c). */
+/* The end of PL_PRODUCE, PL_CONSUME, PL_PIPELINE blocks (trace_sync.c), of PL_TILES blocks of a dynamic schedule (trace_sched.c). */
 void pl_trace_end_produce(pl_builder *b, struct pl_open *o);
 void pl_trace_end_consume(pl_builder *b, struct pl_open *o);
 void pl_trace_end_pipeline(pl_builder *b, struct pl_open *o);
+void pl_trace_end_tiles(pl_builder *b, struct pl_open *o);
 /* Notes an arrival by copy on a barrier. */
 void pl_trace_copy_arrives(pl_builder *b, uint32_t bar, pl_loc l);
 #endif

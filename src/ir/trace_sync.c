@@ -1,4 +1,4 @@
-/* Barriers, pipes, the pipeline helper, schedules and the other synchronisation of ops.h. */
+/* Barriers, pipes, the pipeline helper and the other synchronisation of ops.h. */
 #include "src/ir/trace.h"
 
 #include "base/debug.h"
@@ -557,55 +557,4 @@ void pl_trace_end_pipeline(pl_builder *b, struct pl_open *o)
     if (o->pipeline.lag == 0)
         refill(b, &o->pipeline, o->step, o->n_steps, o->slot, o->group, o->loc);
     advance_slot(b, o->slot_var.id, o->slot, o->pipeline.stages, o->loc);
-}
-
-/* ---- schedules ---- */
-
-pl_sched pl_sched_static_at(pl_builder *b, pl_val n_tiles, pl_loc l)
-{
-    const int32_t *c = b->fn->cluster;
-    pl_sched s = {.end = n_tiles};
-    pl_val ctas = pl_lit_i(b, c[0] * c[1] * c[2]);
-    s.first = pl_op2_at(b, PL_DIV, pl_program_id_at(b, 0, l), ctas, l);
-    s.step = pl_op2_at(b, PL_DIV, pl_num_programs_at(b, 0, l), ctas, l);
-    return s;
-}
-
-pl_sched pl_sched_clc_at(pl_builder *b, pl_val n_tiles, pl_loc l)
-{
-    pl_sched s = pl_sched_static_at(b, n_tiles, l);
-    s.is_dynamic = 1;
-    return s;
-}
-
-pl_block pl_tiles_begin(pl_builder *b, pl_sched s, pl_loc l)
-{
-    const pl_shape scalar = PL_SHAPE_SCALAR;
-    uint32_t id;
-    if (s.is_dynamic) /* the next tile comes from the hardware queue: the op says so, the loop below is its static stand-in */
-        (void)pl_trace_add_val(b, PL_OP_CLC_NEXT, b->index_dtype, &scalar, l, &id);
-    return pl_for_begin(b, s.first, s.end, s.step, l);
-}
-
-void pl_snake_at(pl_builder *b, pl_val t, pl_val rows, pl_val cols, int32_t minor, int32_t width,
-                 pl_val *row, pl_val *col, pl_loc l)
-{
-    pl_val n_minor = minor ? cols : rows, n_major = minor ? rows : cols,
-           w = pl_lit_i(b, width < 1 ? 1 : width);
-    pl_val strip = pl_op2_at(b, PL_DIV, t, pl_op2_at(b, PL_MUL, n_major, w, l), l);
-    pl_val within = pl_op2_at(b, PL_REM, t, pl_op2_at(b, PL_MUL, n_major, w, l), l);
-    pl_val first = pl_op2_at(b, PL_MUL, strip, w, l);
-    pl_val this_w = pl_op2_at(b, PL_MIN, pl_op2_at(b, PL_SUB, n_minor, first, l), w,
-                              l); /* the last strip may be narrow */
-    pl_val along = pl_op2_at(b, PL_DIV, within, this_w, l),
-           across = pl_op2_at(b, PL_REM, within, this_w, l);
-    pl_val is_odd =
-        pl_op2_at(b, PL_EQ, pl_op2_at(b, PL_REM, strip, pl_lit_i(b, 2), l), pl_lit_i(b, 1), l);
-    pl_val back = pl_op2_at(b, PL_SUB, pl_op2_at(b, PL_SUB, n_major, pl_lit_i(b, 1), l), along, l);
-    pl_val major_at = pl_select_at(b, is_odd, back, along, l),
-           minor_at = pl_op2_at(b, PL_ADD, first, across, l);
-    if (row != NULL)
-        *row = minor ? major_at : minor_at;
-    if (col != NULL)
-        *col = minor ? minor_at : major_at;
 }

@@ -446,6 +446,10 @@ void pl_inline_ptx_at(pl_builder *b, const pl_ptx_desc *d, pl_val *outs, pl_loc 
         outs[i] = pl_val_none();
     if (!check_ptx(b, d, l))
         return;
+    if (outs == NULL && d->n_outs > 0) {
+        pl_d_null_argument(b->fn->diags, pl_trace_at(l), "the outputs of inline PTX");
+        return;
+    }
     uint32_t ins[8];
     pl_shape s = PL_SHAPE_SCALAR;
     for (int i = 0; i < d->n_ins; i++) {
@@ -464,7 +468,7 @@ void pl_inline_ptx_at(pl_builder *b, const pl_ptx_desc *d, pl_val *outs, pl_loc 
     op->n = d->n_outs;
     op->mask = d->effects;
     op->text = pl_arena_strdup(b->fn->arena, d->text);
-    for (int i = 0; i < d->n_outs && outs != NULL; i++) {
+    for (int i = 0; i < d->n_outs; i++) {
         op = pl_trace_add_val(b, PL_OP_PTX_OUT, d->out_dtypes[i], &s, l, &out);
         if (op == NULL)
             return;

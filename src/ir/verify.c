@@ -57,6 +57,19 @@ static void check_result(struct verify *v, uint32_t id, const struct pl_op *op)
         fail(v, id, "region op without a block");
 }
 
+/* The outputs of inline PTX follow it, in order. */
+static void check_outputs(struct verify *v, uint32_t id, const struct pl_op *op)
+{
+    if (op->code == PL_OP_PTX_OUT && pl_ir_op(v->fn, op->owner)->code != PL_OP_INLINE_PTX)
+        fail(v, id, "output of nothing");
+    for (int32_t i = 0; op->code == PL_OP_INLINE_PTX && i < op->n; i++) {
+        const uint32_t o = id + 1 + (uint32_t)i;
+        if (o >= v->fn->ops.n || pl_ir_op(v->fn, o)->code != PL_OP_PTX_OUT ||
+            pl_ir_op(v->fn, o)->owner != id || pl_ir_op(v->fn, o)->n != i)
+            fail(v, id, "outputs do not follow");
+    }
+}
+
 static void walk(struct verify *v, uint32_t block)
 {
     for (PL_IR_FOREACH(v->fn, block, id)) {
@@ -72,6 +85,7 @@ static void walk(struct verify *v, uint32_t block)
             fail(v, id, "stands in another block than it says");
         check_operands(v, block, id, op);
         check_result(v, id, op);
+        check_outputs(v, id, op);
         for (int i = 0; i < 2; i++)
             if (op->regions[i] != 0) {
                 if (v->fn->blocks.data[op->regions[i]].parent != block)

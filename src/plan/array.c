@@ -37,6 +37,8 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
     const uint32_t moved = pl_tmem_scratch_need(l, id);
     if (moved != 0)
         return moved;
+    if (op->code == PL_OP_GATHER_ROWS)
+        return (uint32_t)pl_shape_n_elems(&pl_ir_op(l->fn, op->args[0])->shape) * 4;
     if (!is_send && op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST &&
         op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
         return 0;

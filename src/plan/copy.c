@@ -47,27 +47,14 @@ static int64_t view_extent(const struct pl_ref_info *r, int base_axis)
     return 1;
 }
 
-static bool axes_rise(const struct pl_ref_info *r)
-{
-    for (int i = 1; i < r->shape.rank; i++)
-        if (r->axis_of[i] <= r->axis_of[i - 1])
-            return false;
-    return true;
-}
-
 /* Rows of the view are runs of memory on both sides, 16-byte aligned where it matters, and the chip copies by itself. */
 static bool is_regular(const struct copy *c)
 {
     const struct pl_lower *l = c->l;
-    const int last_g = c->ga->shape.rank - 1, last_s = pl_ir_ref(l->fn, c->s->base)->shape.rank - 1,
-              rank = c->g->shape.rank;
-    const bool has_unit = pl_array_has_fact(l, c->ga, PL_FACT_UNIT_STRIDE) ||
-                          pl_array_has_fact(l, c->ga, PL_FACT_DENSE);
-    return l->has_tma && rank >= 1 && pl_array_has_fact(l, c->ga, PL_FACT_ALIGN16) && has_unit &&
-           pl_ir_ref(l->fn, c->g->base)->view == PL_VIEW_ROOT &&
+    const int last_s = pl_ir_ref(l->fn, c->s->base)->shape.rank - 1, rank = c->g->shape.rank;
+    return l->has_tma && pl_view_has_rows(l, c->global) &&
            pl_ir_ref(l->fn, c->s->base)->view == PL_VIEW_ROOT && c->s->peer == 0 &&
-           axes_rise(c->g) && axes_rise(c->s) && c->g->axis_of[rank - 1] == last_g &&
-           c->s->axis_of[rank - 1] == last_s && pl_dtype_bits(c->ga->dtype) >= 8;
+           pl_view_axes_rise(c->s) && c->s->axis_of[rank - 1] == last_s;
 }
 
 /* Alignment of the view's first byte in shared memory: a power of two up to 1024. */
@@ -387,33 +374,6 @@ static void announce(const struct copy *c)
     }
 }
 
-static uint32_t find_map(struct pl_lower *l, const struct pl_plan_map *m)
-{
-    for (uint32_t i = 0; i < l->plan->maps.n; i++) {
-        const struct pl_plan_map *o = &l->plan->maps.data[i];
-        bool is_same = o->arg == m->arg && o->dtype == m->dtype && o->rank == m->rank &&
-                       o->swizzle == m->swizzle;
-        for (int d = 0; is_same && d < m->rank; d++)
-            is_same = o->axes[d] == m->axes[d] && o->box_elems[d] == m->box_elems[d];
-        if (is_same)
-            return i;
-    }
-    struct pl_plan_map *at = pl_vec_push(l->arena, &l->plan->maps);
-    if (at != NULL)
-        *at = *m;
-    return l->plan->maps.n - 1;
-}
-
-static struct pl_opnd map_address(struct pl_lower *l, uint32_t map)
-{
-    uint32_t i = pl_lower_param_index(
-        l,
-        (struct pl_plan_param){.kind = PL_PLAN_TENSOR_MAP, .map = (uint16_t)map, .n_bytes = 128});
-    pl_reg a =
-        pl_build_op1(&l->b, PL_STEP_param_address, PL_ST_NONE, pl_opnd_index(PL_OPND_PARAM, i));
-    return pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_param_generic, PL_ST_NONE, pl_opnd_reg(a)));
-}
-
 /* One box of a tensor copy. at: its first element in the view. */
 struct box {
     struct pl_opnd map;
@@ -421,27 +381,12 @@ struct box {
     pl_reg guard;
 };
 
-static struct pl_opnd box_coords(const struct copy *c, const struct box *x)
-{
-    struct pl_lower *l = c->l;
-    struct pl_opnd coords[PL_PLAN_MAP_RANK];
-    const int rank = c->ga->shape.rank;
-    for (int j = 0; j < rank; j++) {
-        struct pl_opnd v = pl_lower_affine(l, &c->g->offset[j], PL_ST_s32);
-        for (int i = 0; i < c->g->shape.rank; i++)
-            if (c->g->axis_of[i] == j)
-                v = pl_ix_add(&l->b, PL_ST_s32, v, pl_opnd_imm(x->at[i].konst));
-        coords[rank - 1 - j] = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, v));
-    }
-    return pl_build_list(&l->b, coords, (uint32_t)rank);
-}
-
 static void put_box(const struct copy *c, const struct box *x)
 {
     struct pl_lower *l = c->l;
     const uint8_t dims = (uint8_t)(PL_SA_DIMS_d1 + c->ga->shape.rank - 1);
     struct pl_opnd shared = pl_shared_addr(l, c->shared, x->at);
-    struct pl_opnd coords = box_coords(c, x);
+    struct pl_opnd coords = pl_map_coords(l, c->global, x->at);
     static const uint8_t reds[PL_OP2_COUNT] = {
         [PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
         [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
@@ -497,7 +442,7 @@ static void put_boxes(const struct copy *c)
     }
     for (int i = 0; is_split && i < rank - 2; i++)
         n_outer *= c->g->shape.d[i];
-    struct box x = {.map = map_address(l, find_map(l, &m)), .guard = leader_and(c)};
+    struct box x = {.map = pl_map_address(l, &m), .guard = leader_and(c)};
     for (int i = 0; i < PL_MAX_RANK; i++)
         x.at[i] = (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1};
     for (int64_t o = 0; o < n_outer; o++) {

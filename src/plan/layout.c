@@ -174,6 +174,19 @@ static void wish_frag(struct walk *w, uint32_t node, enum pl_frag frag)
         g->frag = (uint8_t)frag;
 }
 
+/* All array operands, with each other. */
+static void join_all(struct walk *w, const struct pl_op *op)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        if (!is_array_val(w, op->args[i]))
+            continue;
+        if (first != 0)
+            join(w, first, op->args[i]);
+        first = op->args[i];
+    }
+}
+
 static void visit(struct walk *w, uint32_t id)
 {
     const struct pl_op *op = &w->fn->ops.data[id];
@@ -189,6 +202,12 @@ static void visit(struct walk *w, uint32_t id)
         for (uint32_t i = 0; i < op->n_args; i++)
             if (is_array_val(w, op->args[i]) && op->shape.rank > 0)
                 join(w, id, op->args[i]);
+        break;
+    case PL_OP_INLINE_PTX: join_all(w, op); break;
+    case PL_OP_PTX_OUT:
+        for (uint32_t i = 0; i < w->fn->ops.data[op->owner].n_args; i++)
+            if (is_array_val(w, w->fn->ops.data[op->owner].args[i]))
+                join(w, id, w->fn->ops.data[op->owner].args[i]);
         break;
     case PL_OP_LOAD:
         if (op->shape.rank == 0)
@@ -219,8 +238,7 @@ static void visit(struct walk *w, uint32_t id)
         for (uint32_t i = 0; i < op->n_args; i++)
             if (is_array_val(w, op->args[i]) && is_array_val(w, id))
                 join(w, id, op->args[i]);
-        if (op->n_args > 1 && is_array_val(w, op->args[0]) && is_array_val(w, op->args[1]))
-            join(w, op->args[0], op->args[1]);
+        join_all(w, op);
         break;
     case PL_OP_LOAD_TMEM: wish_frag(w, id, pl_tmem_frag(&op->shape)); break;
     case PL_OP_STORE_TMEM:

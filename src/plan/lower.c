@@ -277,6 +277,8 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_COPY_IN] = pl_lower_copy_in,
     [PL_OP_COPY_OUT] = pl_lower_copy_out,
     [PL_OP_WAIT_OUT] = pl_lower_wait_out,
+    [PL_OP_PREFETCH] = pl_lower_prefetch,
+    [PL_OP_GATHER_ROWS] = pl_lower_gather_rows,
     [PL_OP_COMMIT_SMEM] = pl_lower_commit_smem,
     [PL_OP_ASYNC_STORE_SMEM] = pl_lower_async_store,
     [PL_OP_WGMMA] = pl_lower_wgmma,
@@ -289,6 +291,7 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_COMMIT_TMEM] = pl_lower_commit_tmem,
     [PL_OP_BARRIER_ARRIVE] = pl_lower_barrier_arrive,
     [PL_OP_BARRIER_WAIT] = pl_lower_barrier_wait,
+    [PL_OP_BARRIER_TEST] = pl_lower_barrier_test,
     [PL_OP_BAR_SYNC] = pl_lower_bar_sync,
     [PL_OP_CLUSTER_SYNC] = pl_lower_cluster_sync,
     [PL_OP_FENCE] = pl_lower_fence,
@@ -306,6 +309,10 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_ROLE] = lower_role,
     [PL_OP_PRODUCE] = lower_scope,
     [PL_OP_CONSUME] = lower_scope,
+    [PL_OP_CLC_ASK] = pl_lower_clc_ask,
+    [PL_OP_CLC_NEXT] = pl_lower_clc_next,
+    [PL_OP_INLINE_PTX] = pl_lower_inline_ptx,
+    [PL_OP_PTX_OUT] = lower_nothing,
 };
 
 bool pl_plan_lowers(enum pl_opcode code) { return functions[code] != NULL; }
@@ -325,7 +332,8 @@ static bool needs_tmem_loads(const struct pl_lower *l, const struct pl_op *op)
 static bool is_issued_once(const struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const bool is_issue = op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT ||
-                          op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_WAIT_OUT;
+                          op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_WAIT_OUT ||
+                          op->code == PL_OP_PREFETCH || op->code == PL_OP_CLC_ASK;
     return is_issue && l->role_warpgroup < 0 && l->n_threads > 128 &&
            pl_ir_issue_level(l->fn, id) <= PL_LEVEL_CTA;
 }

@@ -318,6 +318,16 @@ enum pl_stype pl_chunk_word_type(pl_dtype t, uint32_t vec);
 void pl_chunk_load(struct pl_lower *l, const struct pl_chunk *c, pl_reg *words);
 void pl_chunk_store(struct pl_lower *l, const struct pl_chunk *c, const pl_reg *words);
 
+/* ---- tensor maps (map.c) ---- */
+/* Generic address of the map, which is added to the plan when it is new there. */
+struct pl_opnd pl_map_address(struct pl_lower *l, const struct pl_plan_map *m);
+/* Coordinates of an element of a GMEM ref, innermost first; only the constants of `at` count. */
+struct pl_opnd pl_map_coords(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
+/* The view's axes are axes of its array, in order. */
+bool pl_view_axes_rise(const struct pl_ref_info *r);
+/* Rows of a GMEM view are runs of memory that begin at multiples of 16 bytes, as the copy engine wants them. */
+bool pl_view_has_rows(const struct pl_lower *l, uint32_t ref);
+
 /* ---- synchronisation (sync.c) ---- */
 void pl_unit_barrier(struct pl_lower *l); /* all threads of the unit meet; clears the hazards */
 void pl_cta_barrier(struct pl_lower *l);
@@ -351,5 +361,7 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
     pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
     pl_lower_load_tmem, pl_lower_wait_load_tmem, pl_lower_store_tmem, pl_lower_commit_tmem,
-    pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read;
+    pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read,
+    pl_lower_prefetch, pl_lower_barrier_test, pl_lower_inline_ptx, pl_lower_gather_rows,
+    pl_lower_clc_ask, pl_lower_clc_next;
 #endif

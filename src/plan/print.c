@@ -5,7 +5,7 @@
 
 const char *const pl_plan_param_names[PL_PLAN_PARAM_KIND_COUNT] = {
     "address", "extent", "stride", "scalar", "map", "grid", "workspace"};
-static const char class_letters[PL_RC_COUNT] = {'p', 'h', 'r', 'q'};
+static const char class_letters[PL_RC_COUNT] = {'p', 'h', 'r', 'q', 'o'};
 
 static void put_field(struct pl_buf *out, const char *name, uint64_t v)
 {
@@ -194,7 +194,11 @@ void pl_plan_print(const struct pl_plan *p, struct pl_buf *out)
     }
     for (uint32_t i = 0; i < p->steps.texts.n; i++) {
         pl_buf_puts(out, "text ");
-        put_quoted(out, p->steps.texts.data[i]);
+        put_quoted(out, p->steps.texts.data[i].file);
+        pl_buf_putc(out, ' ');
+        pl_buf_i64(out, p->steps.texts.data[i].line);
+        pl_buf_putc(out, ' ');
+        put_quoted(out, p->steps.texts.data[i].text);
         pl_buf_putc(out, '\n');
     }
     pl_buf_puts(out, "steps");
@@ -202,6 +206,7 @@ void pl_plan_print(const struct pl_plan *p, struct pl_buf *out)
     put_field(out, "b16", p->steps.n_regs[PL_RC_B16]);
     put_field(out, "b32", p->steps.n_regs[PL_RC_B32]);
     put_field(out, "b64", p->steps.n_regs[PL_RC_B64]);
+    put_field(out, "b128", p->steps.n_regs[PL_RC_B128]);
     put_field(out, "labels", p->steps.n_labels);
     pl_buf_putc(out, '\n');
     for (uint32_t i = 0; i < p->steps.list.n; i++)

@@ -135,7 +135,7 @@ static const char *quoted(struct reader *r)
 static bool read_reg(struct word w, pl_reg *out)
 {
     int64_t v = 0;
-    static const char letters[] = "phrq";
+    static const char letters[] = "phrqo";
     const char *c = w.n == 0 ? NULL : memchr(letters, w.s[0], PL_RC_COUNT);
     if (c == NULL || !to_int((struct word){w.s + 1, w.n - 1}, &v) || v < 0 || v > (1 << 28))
         return false;
@@ -423,6 +423,19 @@ static void read_note(struct reader *r)
         *at = n;
 }
 
+static void read_text(struct reader *r)
+{
+    struct pl_step_text t = {.file = quoted(r)};
+    int64_t line = 0;
+    if (!to_int(next_word(r), &line))
+        fail(r, "a text wants a line number");
+    t.line = (int32_t)line;
+    t.text = quoted(r);
+    struct pl_step_text *at = pl_vec_push(r->arena, &r->plan->steps.texts);
+    if (at != NULL)
+        *at = t;
+}
+
 static void read_steps_head(struct reader *r)
 {
     struct pl_steps *s = &r->plan->steps;
@@ -430,6 +443,7 @@ static void read_steps_head(struct reader *r)
     s->n_regs[PL_RC_B16] = field(r, "b16", 1u << 28);
     s->n_regs[PL_RC_B32] = field(r, "b32", 1u << 28);
     s->n_regs[PL_RC_B64] = field(r, "b64", 1u << 28);
+    s->n_regs[PL_RC_B128] = field(r, "b128", 1u << 28);
     s->n_labels = field(r, "labels", 1u << 28);
 }
 
@@ -457,10 +471,7 @@ static void read_line(struct reader *r, bool *in_steps)
     } else if (is_word(w, "note")) {
         read_note(r);
     } else if (is_word(w, "text")) {
-        const char *s = quoted(r);
-        const char **at = pl_vec_push(r->arena, &r->plan->steps.texts);
-        if (at != NULL)
-            *at = s;
+        read_text(r);
     } else if (is_word(w, "steps")) {
         read_steps_head(r);
         *in_steps = true;

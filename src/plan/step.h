@@ -2,7 +2,7 @@
 #define PL_SRC_PLAN_STEP_H
 /*
  * Steps: the machine actions that a plan ends in. A step has a row (step.def), a type (stype.def), attributes (sattr.def),
- * operands and maybe a guard; its registers are virtual, of four classes, and as many as needed. Each step becomes exactly one
+ * operands and maybe a guard; its registers are virtual, of five classes, and as many as needed. Each step becomes exactly one
  * instruction, so whoever reads the steps knows the program.
  *
  * Steps, operands and registers are plain data in the plan's arena. build.h makes them; jit/emit.h prints them.
@@ -15,7 +15,7 @@
 
 /* ---- registers ---- */
 
-enum pl_rclass { PL_RC_PRED, PL_RC_B16, PL_RC_B32, PL_RC_B64, PL_RC_COUNT };
+enum pl_rclass { PL_RC_PRED, PL_RC_B16, PL_RC_B32, PL_RC_B64, PL_RC_B128, PL_RC_COUNT };
 
 /* id 0: none. Registers are numbered from 0 in each class, in order of making. */
 typedef struct {
@@ -24,10 +24,10 @@ typedef struct {
 
 static inline pl_reg pl_reg_make(enum pl_rclass class, uint32_t index)
 {
-    return (pl_reg){((index + 1) << 2) | (uint32_t) class};
+    return (pl_reg){((index + 1) << 3) | (uint32_t) class};
 }
-static inline enum pl_rclass pl_reg_class(pl_reg r) { return (enum pl_rclass)(r.id & 3); }
-static inline uint32_t pl_reg_index(pl_reg r) { return (r.id >> 2) - 1; }
+static inline enum pl_rclass pl_reg_class(pl_reg r) { return (enum pl_rclass)(r.id & 7); }
+static inline uint32_t pl_reg_index(pl_reg r) { return (r.id >> 3) - 1; }
 
 /* ---- types ---- */
 
@@ -161,10 +161,16 @@ struct pl_step {
     uint32_t opnds; /* pool index of the first */
 };
 
+/* Instructions by the user (pl_inline_ptx), and where they were asked for. */
+struct pl_step_text {
+    const char *text, *file;
+    int32_t line;
+};
+
 struct pl_steps {
     PL_VEC(struct pl_step) list;
     PL_VEC(struct pl_opnd) pool;
-    PL_VEC(const char *) texts;
+    PL_VEC(struct pl_step_text) texts;
     uint32_t n_regs[PL_RC_COUNT];
     uint32_t n_labels;
 };

@@ -387,22 +387,39 @@ static pl_reg phase_word(struct pl_lower *l, uint32_t group)
     return l->phases[group];
 }
 
-/* Ask until the phase is over. Where the chip can suspend a waiting thread the question itself waits. */
-static void wait_phase(struct pl_lower *l, struct pl_opnd addr, struct pl_opnd parity,
-                       bool is_cluster)
+/* Has the phase of this parity completed? Waits carry the cluster's order where a peer may arrive. */
+static pl_reg ask_phase(struct pl_lower *l, enum pl_step_op how, struct pl_opnd addr,
+                        struct pl_opnd parity)
 {
-    const uint32_t again = pl_build_label(&l->b);
     pl_reg p = pl_build_reg(&l->b, PL_RC_PRED);
-    struct pl_sdesc ask = {.op = l->has_tma ? PL_STEP_bar_try : PL_STEP_bar_test,
-                           .n = 3,
-                           .opnds = {pl_opnd_reg(p), addr, parity}};
-    if (is_cluster) {
+    struct pl_sdesc ask = {.op = (uint8_t)how, .n = 3, .opnds = {pl_opnd_reg(p), addr, parity}};
+    if (l->n_ctas > 1) {
         ask.attrs[0] = PL_SA_SEM_acquire;
         ask.attrs[1] = PL_SA_SCOPE_cluster;
     }
-    pl_build_put_label(&l->b, again);
     pl_build_step(&l->b, &ask);
+    return p;
+}
+
+/* Ask until the phase is over. Where the chip can suspend a waiting thread the question itself waits. */
+static void wait_phase(struct pl_lower *l, struct pl_opnd addr, struct pl_opnd parity)
+{
+    const uint32_t again = pl_build_label(&l->b);
+    pl_build_put_label(&l->b, again);
+    pl_reg p = ask_phase(l, l->has_tma ? PL_STEP_bar_try : PL_STEP_bar_test, addr, parity);
     pl_build_jump(&l->b, again, p, true);
+}
+
+/* The parity that the barrier's bit of the phase word asks for. */
+static struct pl_opnd parity_of(struct pl_lower *l, uint32_t bar)
+{
+    const uint32_t group = l->fn->bars.data[bar].group;
+    struct pl_opnd word = pl_opnd_reg(phase_word(l, group));
+    if (l->fn->groups.data[group].n_barriers == 1)
+        return word;
+    struct pl_opnd bit =
+        pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shr, PL_ST_u32, word, bar_index(l, bar)));
+    return pl_ix_and(&l->b, PL_ST_u32, bit, 1);
 }
 
 void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -412,24 +429,33 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
     const struct pl_bar_group *g = &l->fn->groups.data[group];
     const pl_reg word = phase_word(l, group);
     struct pl_opnd addr = pl_bar_addr(l, op->bar), i = bar_index(l, op->bar),
-                   parity = pl_opnd_reg(word);
-    struct pl_opnd bit = pl_opnd_imm(1);
-    if (g->n_barriers > 1) {
-        parity = pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shr, PL_ST_u32, pl_opnd_reg(word), i));
-        parity = pl_ix_and(&l->b, PL_ST_u32, parity, 1);
+                   parity = parity_of(l, op->bar), bit = pl_opnd_imm(1);
+    if (g->n_barriers > 1)
         bit =
             pl_opnd_is_imm(i)
                 ? pl_opnd_imm((int64_t)1 << i.imm)
                 : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
                                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
-    }
-    wait_phase(l, addr, parity, l->n_ctas > 1);
+    wait_phase(l, addr, parity);
     if (l->unit_has_tensor && (g->orders_tensor_core || g->n_mma_arrivals != 0))
         pl_build_do(&l->b, PL_STEP_tensor_after);
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_xor,
                                             .type = PL_ST_b32,
                                             .n = 3,
                                             .opnds = {pl_opnd_reg(word), pl_opnd_reg(word), bit}});
+}
+
+/* Does not wait, and does not count as one. Lanes may see different moments: true when all of them see the phase complete. */
+void pl_lower_barrier_test(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    struct pl_opnd addr = pl_bar_addr(l, op->bar), parity = parity_of(l, op->bar);
+    const pl_reg seen = ask_phase(l, PL_STEP_bar_test, addr, parity),
+                 all = pl_build_reg(&l->b, PL_RC_PRED);
+    pl_build_step(
+        &l->b, &(struct pl_sdesc){.op = PL_STEP_vote_all,
+                                  .n = 3,
+                                  .opnds = {pl_opnd_reg(all), pl_opnd_reg(seen), pl_opnd_imm(-1)}});
+    l->vals[id] = pl_lval_scalar(PL_PRED, pl_opnd_reg(all));
 }
 
 /* ---- around the body ---- */

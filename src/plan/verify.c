@@ -58,6 +58,22 @@ static void check_list(struct verify *v, const struct pl_opnd *o, enum pl_rclass
         check_value(v, &v->steps->pool.data[o->u.index + i], class, is_dest);
 }
 
+/* Registers of whatever class; maybe none. */
+static void check_regs(struct verify *v, const struct pl_opnd *o, bool is_dest)
+{
+    if (o->kind != PL_OPND_LIST || o->u.index + o->n > v->steps->pool.n || o->n > 16) {
+        fault(v, "not a list");
+        return;
+    }
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct pl_opnd *e = &v->steps->pool.data[o->u.index + i];
+        if (e->kind != PL_OPND_REG)
+            fault(v, "not a register");
+        else
+            check_reg(v, e->u.reg, pl_reg_class(e->u.reg), is_dest);
+    }
+}
+
 static void check_addr(struct verify *v, const struct pl_opnd *o, bool is_global)
 {
     if (o->kind != PL_OPND_ADDR) {
@@ -105,6 +121,8 @@ static void check_opnd(struct verify *v, const struct pl_step *s, char letter,
     case 'v': check_list(v, o, from, false); break;
     case 'C':
     case 'D': check_list(v, o, PL_RC_B32, false); break;
+    case 'O': check_regs(v, o, true); break;
+    case 'J': check_regs(v, o, false); break;
     case 'm': check_addr(v, o, pl_step_attr(s, PL_SC_SPACE) == PL_SA_SPACE_global); break;
     case 'g': check_addr(v, o, true); break;
     case 'a':
@@ -140,7 +158,7 @@ static void check_step(struct verify *v, const struct pl_step *s)
     if (s->guard.id != 0)
         check_reg(v, s->guard, PL_RC_PRED, false);
     /* Sources first: a step may overwrite its own source. */
-    static const char dests[] = "dprqWw";
+    static const char dests[] = "dprqWwO";
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < n; i++) {
             bool is_dest = false;

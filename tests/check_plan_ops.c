@@ -1,0 +1,636 @@
+/*
+ * Operations with a lowering of their own, end to end on the emulated driver: prefetches, tests of barriers, inline PTX, gathered
+ * rows, dynamic schedules. On every chip that has them, under every asynchronous policy.
+ */
+#include "tests/plan_data.h"
+
+static const char *const policies[] = {"eager", "late", "random:5", "random:6"};
+static const int chips[] = {80, 90, 100, 120};
+enum { N_POLICIES = 4, N_CHIPS = 4 };
+
+static unsigned count(const char *text, const char *what)
+{
+    unsigned n = 0;
+    for (const char *p = strstr(text, what); p != NULL; p = strstr(p + 1, what))
+        n++;
+    return n;
+}
+
+/* ---- prefetches ---- */
+
+struct prefetch_params {
+    int64_t d[3]; /* of the window, 0 ends */
+    int64_t at;   /* first element along the last axis */
+};
+
+static pl_shape window_shape(const struct prefetch_params *p)
+{
+    pl_shape s = {0};
+    while (s.rank < 3 && p->d[s.rank] != 0) {
+        s.d[s.rank] = p->d[s.rank];
+        s.rank++;
+    }
+    return s;
+}
+
+static void prefetch_body(pl_builder *b, const void *params)
+{
+    const struct prefetch_params *p = params;
+    const pl_shape s = window_shape(p);
+    const pl_offs at = s.rank == 1   ? PL_OFF(b, p->at)
+                       : s.rank == 2 ? PL_OFF(b, 0, p->at)
+                                     : PL_OFF(b, 0, 0, p->at);
+    pl_ref x = pl_window(b, pl_param(b, 0), at, s), y = pl_window(b, pl_param(b, 1), at, s);
+    pl_prefetch(b, x);
+    pl_store(b, y, pl_load(b, x));
+}
+TENSORS(prefetch, 1, 1);
+
+static const struct {
+    pl_dtype t;
+    pl_shape tensor;
+    struct prefetch_params p;
+    pl_fact_set facts;
+    unsigned n_runs, n_boxes; /* instructions wanted */
+} prefetch_cases[] = {
+    {PL_F32, {1, {4096}}, {{1024}, 0}, 7, 1, 0},
+    {PL_F32, {1, {1000}}, {{1024}, 4}, 7, 1, 0}, /* hangs over: guarded */
+    {PL_F32, {1, {4096}}, {{1024}, 1}, 7, 0, 4}, /* not at a multiple of 16 bytes: boxes of 256 */
+    {PL_F32, {1, {4096}}, {{1022}, 0}, 7, 0, 0}, /* no box of 16-byte words divides 1022 */
+    {PL_BF16, {2, {200, 264}}, {{64, 64}, 0}, 7, 0, 1},
+    {PL_BF16, {2, {20, 40}}, {{64, 64}, 8}, 7, 0, 1}, /* hangs over both edges */
+    {PL_U8, {2, {300, 512}}, {{300, 512}, 0}, 7, 0, 4},
+    {PL_F16, {3, {3, 10, 80}}, {{2, 8, 16}, 8}, 7, 0, 1},
+    {PL_F16, {2, {64, 64}}, {{64, 64}, 0}, PL_FACT_I32, 0, 0}, /* nothing is known */
+};
+enum { N_PREFETCH = sizeof prefetch_cases / sizeof prefetch_cases[0] };
+
+START_TEST(prefetches_ask_for_what_is_there)
+{
+    for (int chip = 1; chip < N_CHIPS; chip++) {
+        driver_use(chips[chip], policies[_i % N_POLICIES]);
+        pl_tensor x = tensor_new(prefetch_cases[_i].t, prefetch_cases[_i].tensor, 0, 0),
+                  y = tensor_new(prefetch_cases[_i].t, prefetch_cases[_i].tensor, 0, 0);
+        void *want = fill_random(&x);
+        fill_bytes(&y, 0);
+        const struct ask a = {.kernel = &prefetch,
+                              .params = &prefetch_cases[_i].p,
+                              .params_bytes = sizeof prefetch_cases[_i].p,
+                              .arch = chips[chip],
+                              .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                              .grid = {1, 1, 1},
+                              .facts = prefetch_cases[_i].facts};
+        struct build *b = build_ok(&a);
+        ck_assert_uint_eq(count(b->out.text, "cp.async.bulk.prefetch.L2"),
+                          prefetch_cases[_i].n_runs);
+        ck_assert_uint_eq(count(b->out.text, "cp.async.bulk.prefetch.tensor"),
+                          prefetch_cases[_i].n_boxes);
+        ck_assert_uint_eq(count(b->out.text, "prefetch.tensormap"),
+                          prefetch_cases[_i].n_boxes != 0);
+        launch_ok(b, &a);
+        void *got = fetch(&y);
+        const pl_shape s = window_shape(&prefetch_cases[_i].p);
+        for (int64_t i = 0; i < pl_tensor_n_elems(&x); i++) {
+            int64_t rest = i;
+            bool is_in = true;
+            for (int d = x.rank - 1; d >= 0; d--) {
+                const int64_t at = d == x.rank - 1 ? prefetch_cases[_i].p.at : 0,
+                              k = rest % x.shape[d] - at;
+                is_in = is_in && k >= 0 && k < s.d[d];
+                rest /= x.shape[d];
+            }
+            ck_assert(get_elem(got, x.dtype, i) == (is_in ? get_elem(want, x.dtype, i) : 0.0));
+        }
+        free(got);
+        free(want);
+        free_tensor(&x);
+        free_tensor(&y);
+        build_free(b);
+    }
+}
+END_TEST
+
+/* ---- tests of a barrier ---- */
+
+/* A warp fetches row after row, asks for each until it is there, and the CTA stores it; n counts the times it was not. */
+static void poll_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_block_warpgroups(b, 2);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1), n = pl_param(b, 2);
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(2, 256), PL_SWIZZLE_NONE);
+    const pl_barrier_desc two = {.n_barriers = 2, .n_arrivals = 1};
+    pl_bar full = pl_barriers(b, &two), go = pl_barrier(b, 1), empty = pl_barrier(b, 1);
+    PL_WARP(b, 0, 0)
+    {
+        pl_ref n_waits = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
+        PL_FOR(b, i, 0, pl_dim(b, x, 0))
+        {
+            pl_val slot = pl_rem(b, pl_cast(b, i, PL_I32), 2);
+            pl_bar mine = pl_bar_at(b, full, slot);
+            pl_copy_gmem_to_smem(b, pl_window(b, pl_at(b, x, i), PL_OFF(b, 0), PL_SHAPE(256)),
+                                 pl_at(b, buf, slot), mine);
+            PL_LOOP(b)
+            {
+                pl_break_if(b, pl_barrier_test(b, mine));
+                pl_store(b, n_waits, pl_add(b, pl_load(b, n_waits), 1));
+            }
+            pl_barrier_wait(b, mine); /* does not wait: takes its phase */
+            pl_barrier_arrive(b, go);
+            pl_barrier_wait(b, empty);
+        }
+        pl_store(b, pl_at(b, n, 0), pl_load(b, n_waits));
+    }
+    PL_WARPGROUP(b, 1)
+    {
+        PL_FOR(b, i, 0, pl_dim(b, x, 0))
+        {
+            pl_barrier_wait(b, go);
+            pl_ref row = pl_at(b, buf, pl_rem(b, pl_cast(b, i, PL_I32), 2));
+            pl_store(b, pl_window(b, pl_at(b, y, i), PL_OFF(b, 0), PL_SHAPE(256)), pl_load(b, row));
+            pl_barrier_arrive(b, empty);
+        }
+    }
+}
+TENSORS(poll, 1, 2);
+
+START_TEST(a_barrier_can_be_asked)
+{
+    const int arch = chips[_i / N_POLICIES];
+    const char *policy = policies[_i % N_POLICIES];
+    driver_use(arch, policy);
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(7, 256), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(7, 256), 0, 0),
+              n = tensor_new(PL_I32, PL_SHAPE(1), 0, 0);
+    void *want = fill_random(&x);
+    fill_bytes(&y, 0xff);
+    fill_bytes(&n, 0xff);
+    run_ok(&(struct ask){.kernel = &poll,
+                         .arch = arch,
+                         .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(n)},
+                         .grid = {1, 1, 1},
+                         .facts = all_facts});
+    void *got = fetch(&y), *times = fetch(&n);
+    for (int64_t i = 0; i < 7 * 256; i++)
+        ck_assert(get_elem(got, PL_F32, i) == get_elem(want, PL_F32, i));
+    if (arch >= 90 && strcmp(policy, "late") == 0) /* as late as allowed: it was asked in vain */
+        ck_assert(get_elem(times, PL_I32, 0) > 0);
+    ck_assert(get_elem(times, PL_I32, 0) >= 0);
+    free(times);
+    free(got);
+    free(want);
+    free_tensor(&x);
+    free_tensor(&y);
+    free_tensor(&n);
+}
+END_TEST
+
+/* ---- inline PTX ---- */
+
+struct inline_params {
+    int32_t which, n, vec;
+};
+
+static pl_ref first_n(pl_builder *b, pl_ref r, int32_t n)
+{
+    return pl_window(b, r, PL_OFF(b, 0), PL_SHAPE(n));
+}
+
+static void inlined_body(pl_builder *b, const void *params)
+{
+    const struct inline_params *p = params;
+    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
+    const pl_load_opt o = {.layout = p->vec > 0 ? pl_layout_strided(p->vec) : pl_layout_auto()};
+    pl_val x = pl_load_ex(b, first_n(b, pl_param(b, 0), p->n), &o),
+           y = pl_load_ex(b, first_n(b, pl_param(b, 1), p->n), &o), outs[4];
+    pl_ptx_desc d = {.n_outs = 1, .out_dtypes = {t}, .n_ins = 2, .ins = {x, y}, .effects = 1};
+    switch (p->which) {
+    case 0: d.text = "sub.s32 $0, $2, $1;"; break;
+    case 1: d.text = "{ .reg .f32 %t; mul.f32 %t, $1, $2; add.f32 $0, %t, $2; }"; break;
+    case 2: d.text = "sub.f16 $0, $1, $2;"; break;
+    case 3: /* a label in each instance; the sum in 8 bits wraps */
+        d.text = "add.s32 $0, $1, $2;\n.reg .pred %q;\nsetp.lt.s32 %q, $0, 100;\n@%q bra $$end;\n"
+                 "sub.s32 $0, $0, 50;\n$$end:";
+        break;
+    case 4: /* two outputs, one a predicate */
+        d.text = "setp.gt.f32 $1, $2, $3; min.f32 $0, $2, $3;";
+        d.n_outs = 2;
+        d.out_dtypes[1] = PL_PRED;
+        break;
+    default: /* a constant and a rank-0 input */
+        d.text = "fma.rn.f64 $0, $1, $2, $3;";
+        d.n_ins = 3;
+        d.ins[1] = pl_lit_f(b, 3.0);
+        d.ins[2] = pl_load(b, pl_at(b, pl_param(b, 1), 1));
+        d.ins[1] = pl_cast(b, pl_lit_f(b, 3.0), t);
+        break;
+    }
+    pl_inline_ptx(b, &d, outs);
+    pl_val v = p->which == 4 ? pl_select(b, outs[1], outs[0], pl_neg(b, outs[0])) : outs[0];
+    pl_store(b, first_n(b, pl_param(b, 2), p->n), v);
+}
+TENSORS(inlined, 2, 1);
+
+static const struct {
+    pl_dtype t;
+    struct inline_params p;
+} inline_cases[] = {
+    {PL_I32, {0, 128, 0}}, {PL_I32, {0, 1000, 0}}, {PL_F32, {1, 300, 0}}, {PL_F32, {1, 512, 4}},
+    {PL_F16, {2, 77, 0}},  {PL_F16, {2, 512, 4}},  {PL_I8, {3, 260, 0}},  {PL_I8, {3, 512, 4}},
+    {PL_F32, {4, 200, 0}}, {PL_F64, {5, 130, 0}},
+};
+enum { N_INLINE = sizeof inline_cases / sizeof inline_cases[0] };
+
+static double inline_wanted(int which, double x, double y, double second)
+{
+    switch (which) {
+    case 0: return y - x;
+    case 1: return x * y + y;
+    case 2: return x - y;
+    case 3: return x + y < 100 ? x + y : x + y - 50;
+    case 4: return x > y ? y : -(x < y ? x : y);
+    default: return x * 3 + second;
+    }
+}
+
+START_TEST(inline_ptx_is_applied_to_each_element)
+{
+    const struct inline_params *p = &inline_cases[_i].p;
+    const pl_dtype t = inline_cases[_i].t;
+    const int arch = chips[_i % N_CHIPS];
+    driver_use(arch, "eager");
+    pl_tensor x = tensor_new(t, PL_SHAPE(p->n), 0, 0), y = tensor_new(t, PL_SHAPE(p->n), 0, 0),
+              z = tensor_new(t, PL_SHAPE(p->n), 0, 0);
+    void *a = fill_random(&x), *b = fill_random(&y);
+    if (p->which == 3) /* some sums above 100 */
+        for (int64_t i = 0; i < p->n; i++)
+            set_elem(a, t, i, get_elem(a, t, i) * 15);
+    ck_assert_int_eq(emu.HtoD(x.address, a, tensor_span(&x)), 0);
+    fill_bytes(&z, 0xff);
+    run_ok(&(struct ask){.kernel = &inlined,
+                         .params = p,
+                         .params_bytes = sizeof *p,
+                         .arch = arch,
+                         .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                         .grid = {1, 1, 1},
+                         .facts = all_facts});
+    void *got = fetch(&z);
+    for (int64_t i = 0; i < p->n; i++) {
+        const double want =
+            inline_wanted(p->which, get_elem(a, t, i), get_elem(b, t, i), get_elem(b, t, 1));
+        ck_assert_msg(get_elem(got, t, i) == want, "%lld: got %g, wanted %g", (long long)i,
+                      get_elem(got, t, i), want);
+    }
+    free(got);
+    free(a);
+    free(b);
+    free_tensor(&x);
+    free_tensor(&y);
+    free_tensor(&z);
+}
+END_TEST
+
+/* With effects: once for each element of the array and for none beyond it. */
+static void effect_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_val v = pl_load(b, first_n(b, pl_param(b, 0), 333));
+    pl_inline_ptx(b,
+                  (&(pl_ptx_desc){.text = "red.global.add.u32 [$0], $1;",
+                                  .n_ins = 2,
+                                  .ins = {pl_scalar(b, 1), v},
+                                  .effects = PL_EFFECT_WRITE_MEMORY | PL_EFFECT_READ_MEMORY}),
+                  NULL);
+}
+
+static const pl_param_decl effect_params[] = {
+    {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 1, .dtypes = PL_DT(U32)},
+    {.name = "address", .role = PL_ROLE_SCALAR, .dtypes = PL_DT(I64)}};
+static const pl_kernel effect = {.struct_size = sizeof(pl_kernel),
+                                 .name = "effect",
+                                 .params = effect_params,
+                                 .n_params = 2,
+                                 .n_configs = 1,
+                                 .body = effect_body};
+
+START_TEST(effects_happen_once_for_each_element)
+{
+    driver_use(chips[_i], "eager");
+    pl_tensor x = tensor_new(PL_U32, PL_SHAPE(333), 0, 0),
+              sum = tensor_new(PL_U32, PL_SHAPE(1), 0, 0);
+    void *a = fill_random(&x);
+    double want = 0;
+    for (int64_t i = 0; i < 333; i++)
+        want += get_elem(a, PL_U32, i) + 1;
+    for (int64_t i = 0; i < 333; i++)
+        set_elem(a, PL_U32, i, get_elem(a, PL_U32, i) + 1);
+    ck_assert_int_eq(emu.HtoD(x.address, a, tensor_span(&x)), 0);
+    fill_bytes(&sum, 0);
+    run_ok(&(struct ask){.kernel = &effect,
+                         .arch = chips[_i],
+                         .args = {pl_arg_tensor(x), pl_arg_i64((int64_t)sum.address)},
+                         .grid = {1, 1, 1},
+                         .facts = all_facts});
+    void *got = fetch(&sum);
+    ck_assert(get_elem(got, PL_U32, 0) == want);
+    free(got);
+    free(a);
+    free_tensor(&x);
+    free_tensor(&sum);
+}
+END_TEST
+
+static const char *refused_text;
+static void refused_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_val v = pl_load(b, first_n(b, pl_param(b, 0), 128)), out;
+    pl_inline_ptx(b,
+                  (&(pl_ptx_desc){.text = refused_text,
+                                  .n_outs = 1,
+                                  .out_dtypes = {PL_F32},
+                                  .n_ins = 1,
+                                  .ins = {v},
+                                  .effects = PL_EFFECT_NONE}),
+                  &out);
+    pl_store(b, first_n(b, pl_param(b, 1), 128), out);
+}
+TENSORS(refused, 1, 1);
+
+static struct build *build_text(const char *text, int arch)
+{
+    const pl_arg x = pl_arg_tensor(pl_tensor_make(4096, PL_F32, PL_SHAPE(128)));
+    const struct ask a = {.kernel = &refused, .arch = arch, .args = {x, x}, .facts = all_facts};
+    refused_text = text;
+    return build_new(&a, 0);
+}
+
+START_TEST(inline_ptx_is_read_before_it_is_taken)
+{
+    static const struct {
+        const char *text, *says;
+        unsigned line;
+    } bad[] = {
+        {"add.f32 $0, $1", "", 1}, /* no ; */
+        {"add.f32 $0, $1, $1;\nfrob.f32 $0, $1;", "frob", 2},
+        {"add.f32 $0, $1, $2;", "", 1},            /* no such operand */
+        {"\n\nadd.f64 $0, $1, $1;", "add.f64", 3}, /* a register of another width */
+        {"} mov.f32 $0, $1; {", "", 1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct build *b = build_text(bad[i].text, 90);
+        char line[32];
+        snprintf(line, sizeof line, ": line %u of it: ", bad[i].line);
+        ck_assert_msg(b->status == PL_E_INVALID, "%s: %d", bad[i].text, (int)b->status);
+        ck_assert_uint_eq(b->diags.list.n, 1);
+        ck_assert_int_eq(b->diags.list.data[0].info->code, 7103);
+        ck_assert_msg(strstr(b->diags.list.data[0].text, line) != NULL, "%s",
+                      b->diags.list.data[0].text);
+        ck_assert_msg(strstr(b->diags.list.data[0].text, bad[i].says) != NULL, "%s",
+                      b->diags.list.data[0].text);
+        ck_assert_int_gt(b->diags.list.data[0].where.line, 0);
+        ck_assert_ptr_null(b->out.text);
+        build_free(b);
+    }
+    /* What the text needs is in the header; what the chip has not is refused. */
+    struct build *b = build_text("tanh.approx.f32 $0, $1;", 90);
+    ck_assert_int_eq(b->status, PL_OK);
+    ck_assert_int_eq(strncmp(b->out.text, ".version 7.8\n.target sm_90\n", 27), 0);
+    build_free(b);
+    b = build_text(".reg .b64 %a; mov.b64 %a, {$1, $1}; add.rn.f32x2 %a, %a, %a; "
+                   "mov.b64 {$0, _}, %a;",
+                   100);
+    ck_assert_int_eq(b->status, PL_OK);
+    ck_assert_int_eq(strncmp(b->out.text, ".version 8.6\n.target sm_100\n", 28), 0);
+    build_free(b);
+    b = build_text(".reg .b64 %a; mov.b64 %a, {$1, $1}; add.rn.f32x2 %a, %a, %a; "
+                   "mov.b64 {$0, _}, %a;",
+                   90);
+    ck_assert_int_eq(b->status, PL_E_INVALID);
+    ck_assert_int_eq(b->diags.list.data[0].info->code, 7103);
+    build_free(b);
+}
+END_TEST
+
+/* ---- gathered rows ---- */
+
+struct gather_params {
+    int32_t n, width, swizzle_bytes, col, clip, row; /* clip: of the rows, 0: none; row: first */
+    int32_t is_one;                                  /* every index is the first */
+};
+
+static void gathered_body(pl_builder *b, const void *params)
+{
+    const struct gather_params *p = params;
+    pl_ref x = pl_param(b, 0), rows = pl_param(b, 1), y = pl_param(b, 2);
+    const pl_dtype t = pl_dtype_of(b, x);
+    const pl_shape s = PL_SHAPE(p->n, p->width);
+    pl_ref buf = pl_smem(b, t, s, swizzled(t, p->swizzle_bytes));
+    pl_bar full = pl_barrier(b, 1);
+    if (p->col != 0 || p->row != 0) /* as large as any tensor here */
+        x = pl_window(b, x, PL_OFF(b, p->row, p->col), PL_SHAPE(64, p->width));
+    if (p->clip != 0)
+        x = pl_clip(b, x, 0, p->clip);
+    PL_FOR(b, i, 0, pl_dim(b, rows, 0))
+    {
+        pl_val index = pl_load(b, pl_window(b, pl_at(b, rows, i), PL_OFF(b, 0), PL_SHAPE(p->n)));
+        if (p->is_one)
+            index = pl_broadcast(b, pl_load(b, pl_at(b, pl_at(b, rows, i), 0)), 0, p->n);
+        pl_gather_rows(b, x, index, buf, full);
+        pl_barrier_wait(b, full);
+        pl_store(b, pl_window(b, pl_at(b, y, i), PL_OFF(b, 0, 0), s), pl_load(b, buf));
+    }
+}
+TENSORS(gathered, 2, 1);
+
+static const struct gather_case {
+    pl_dtype t;
+    pl_shape tensor;
+    struct gather_params p;
+    pl_fact_set facts;
+    uint32_t baked;
+    bool is_bulk; /* where the chip has bulk copies */
+} gather_cases[] = {
+    {PL_F32, {2, {50, 64}}, {16, 64, 0, 0, 0, 0, 0}, 7, 0, true},
+    {PL_F32, {2, {50, 64}}, {200, 64, 0, 0, 0, 0, 0}, 7, 0, true},
+    {PL_BF16, {2, {50, 64}}, {16, 64, 0, 0, 0, 0, 0}, 7, 3, true}, /* static extents */
+    {PL_BF16, {2, {50, 64}}, {64, 64, 128, 0, 0, 0, 0}, 7, 0, false},
+    {PL_F16, {2, {50, 40}}, {32, 64, 0, 0, 0, 0, 0}, 7, 0, true}, /* wider than the tensor */
+    {PL_F16, {2, {50, 80}}, {32, 32, 0, 8, 0, 0, 0}, 7, 0, true},
+    {PL_F16, {2, {50, 80}}, {30, 32, 0, 5, 0, 0, 0}, 7, 0, false},
+    {PL_F32, {2, {50, 64}}, {16, 64, 0, 0, 20, 0, 0}, 7, 0, true}, /* a clip */
+    {PL_F32, {2, {50, 64}}, {16, 64, 0, 0, 0, 7, 0}, 7, 0, true},  /* a window of rows */
+    {PL_U8, {2, {50, 48}}, {16, 48, 0, 0, 0, 0, 0}, PL_FACT_I32, 0, false},
+    {PL_I8, {2, {50, 33}}, {9, 33, 0, 0, 0, 0, 0}, 7, 0, false},
+    {PL_F64, {2, {50, 6}}, {132, 6, 0, 0, 0, 0, 0}, 7, 0, true},
+    {PL_F32, {2, {50, 64}}, {16, 64, 0, 0, 0, 0, 1}, 7, 0, true},
+    {PL_F32, {2, {1, 4}}, {4, 4, 0, 0, 0, 0, 0}, 7, 0, true},
+};
+enum { N_GATHER = sizeof gather_cases / sizeof gather_cases[0], N_ROUNDS = 3 };
+
+/* Indexes of rows, some of them of none. */
+static void *fill_indexes(const pl_tensor *t, int64_t n_rows)
+{
+    static const double odd[] = {-1, INT32_MIN, INT32_MAX, 50, 64, 1 << 20};
+    char *host = calloc(1, tensor_span(t) + 1);
+    for (int64_t i = 0; i < pl_tensor_n_elems(t); i++)
+        set_elem(host, PL_I32, i,
+                 i % 5 == 3 ? odd[random_below(&rnd, 6)]
+                            : (double)random_below(&rnd, (uint64_t)n_rows));
+    ck_assert_int_eq(emu.HtoD(t->address, host, tensor_span(t)), 0);
+    return host;
+}
+
+static void run_gather(const struct gather_case *c, int arch)
+{
+    const struct gather_params *p = &c->p;
+    const pl_param_decl decls[] = {
+        {.name = "x",
+         .role = PL_ROLE_IN,
+         .min_rank = 2,
+         .max_rank = 2,
+         .dtypes = PL_DT_ANY,
+         .baked_dims = c->baked},
+        {.name = "rows", .role = PL_ROLE_IN, .min_rank = 2, .max_rank = 2, .dtypes = PL_DT_ANY},
+        {.name = "y", .role = PL_ROLE_OUT, .min_rank = 3, .max_rank = 3, .dtypes = PL_DT_ANY}};
+    pl_kernel k = gathered;
+    k.params = decls;
+    pl_tensor x = tensor_new(c->t, c->tensor, 0, 0),
+              rows = tensor_new(PL_I32, PL_SHAPE(N_ROUNDS, p->n), 0, 0),
+              y = tensor_new(c->t, PL_SHAPE(N_ROUNDS, p->n, p->width), 0, 0);
+    void *from = fill_random(&x), *index = fill_indexes(&rows, c->tensor.d[0]);
+    fill_bytes(&y, 0x3f);
+    const struct ask a = {.kernel = &k,
+                          .params = p,
+                          .params_bytes = sizeof *p,
+                          .arch = arch,
+                          .args = {pl_arg_tensor(x), pl_arg_tensor(rows), pl_arg_tensor(y)},
+                          .grid = {1, 1, 1},
+                          .facts = c->facts};
+    struct build *b = build_ok(&a);
+    ck_assert_int_eq(count(b->out.text, "cp.async.bulk.shared") > 0, c->is_bulk && arch >= 90);
+    launch_ok(b, &a);
+    void *got = fetch(&y);
+    for (int64_t i = 0; i < pl_tensor_n_elems(&y); i++) {
+        const int64_t col = i % p->width, k_row = i / p->width;
+        const int64_t at =
+            (int64_t)get_elem(index, PL_I32, p->is_one ? k_row / p->n * p->n : k_row);
+        const int64_t end = p->clip != 0 ? p->clip : c->tensor.d[0],
+                      limit = p->col != 0 || p->row != 0 ? 64 : INT64_MAX;
+        const bool is_in =
+            at >= 0 && at < limit && at + p->row < end && col + p->col < c->tensor.d[1];
+        const double want =
+            is_in ? get_elem(from, c->t, (at + p->row) * c->tensor.d[1] + col + p->col) : 0.0;
+        ck_assert_msg(get_elem(got, c->t, i) == want, "case %d sm_%d element %lld: got %g, not %g",
+                      (int)(c - gather_cases), arch, (long long)i, get_elem(got, c->t, i), want);
+    }
+    free(got);
+    free(from);
+    free(index);
+    free_tensor(&x);
+    free_tensor(&rows);
+    free_tensor(&y);
+    build_free(b);
+}
+
+START_TEST(rows_are_gathered)
+{
+    for (int chip = 0; chip < N_CHIPS; chip++)
+        for (int policy = 0; policy < N_POLICIES; policy++) {
+            driver_use(chips[chip], policies[policy]);
+            run_gather(&gather_cases[_i], chips[chip]);
+        }
+}
+END_TEST
+
+/* ---- dynamic schedules ---- */
+
+struct tiles_params {
+    int32_t cluster, form; /* form: 0 outside roles, 1 two warpgroups outside roles, 2 roles */
+};
+
+/* Counts in row `who` of y that the tile was worked on. */
+static void work(pl_builder *b, pl_ref y, int32_t who, pl_val tile)
+{
+    pl_ref at = pl_at(b, pl_at(b, y, who), pl_cast(b, tile, PL_I32));
+    (void)pl_atomic_in_(b, PL_ATOMIC_ADD, (pl_rv_){at, pl_lit_i(b, 1)}, NULL, PL_LOC);
+}
+
+static void tiles_body(pl_builder *b, const void *params)
+{
+    const struct tiles_params *p = params;
+    pl_block_cluster(b, p->cluster, 1, 1);
+    pl_block_warpgroups(b, p->form == 0 ? 1 : 2);
+    pl_ref y = pl_param(b, 0);
+    pl_sched s = pl_sched_clc(b, pl_dim(b, y, 1));
+    if (p->form < 2) {
+        PL_TILES(b, t, s) { work(b, y, 0, t); }
+        return;
+    }
+    PL_WARP(b, 0, 1)
+    {
+        PL_TILES(b, t, s) { work(b, y, 0, t); }
+    }
+    PL_WARP(b, 0, 3)
+    {
+        PL_TILES(b, t, s) { work(b, y, 1, t); }
+    }
+    PL_WARPGROUP(b, 1)
+    {
+        PL_TILES(b, t, s) { work(b, y, 2, t); }
+    }
+}
+TENSORS(tiles, 0, 1);
+
+START_TEST(every_tile_is_handed_out_once)
+{
+    static const int n_tiles[] = {1, 2, 3, 7, 40, 111};
+    const struct tiles_params p = {.cluster = _i / 3 == 0   ? 1
+                                              : _i / 3 == 1 ? 2
+                                                            : 4,
+                                   .form = _i % 3};
+    for (int chip = 2; chip < N_CHIPS; chip++)
+        for (size_t n = 0; n < sizeof n_tiles / sizeof n_tiles[0]; n++) {
+            driver_use(chips[chip], policies[((size_t)_i + n) % N_POLICIES]);
+            pl_tensor y = tensor_new(PL_I32, PL_SHAPE(3, n_tiles[n]), 0, 0);
+            fill_bytes(&y, 0);
+            run_ok(&(struct ask){.kernel = &tiles,
+                                 .params = &p,
+                                 .params_bytes = sizeof p,
+                                 .arch = chips[chip],
+                                 .args = {pl_arg_tensor(y)},
+                                 .grid = {(uint32_t)(n_tiles[n] * p.cluster), 1, 1},
+                                 .facts = all_facts});
+            void *got = fetch(&y);
+            for (int64_t i = 0; i < 3 * n_tiles[n]; i++) {
+                const int64_t who = i / n_tiles[n];
+                const double want = p.form == 2 ? p.cluster
+                                    : who > 0   ? 0
+                                                : p.cluster * (p.form + 1);
+                ck_assert_msg(get_elem(got, PL_I32, i) == want, "tile %lld: %g times, not %g",
+                              (long long)i, get_elem(got, PL_I32, i), want);
+            }
+            free(got);
+            free_tensor(&y);
+        }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("plan_ops");
+    TCase *t = tcase_create("ops");
+    tcase_set_timeout(t, 120);
+    rnd = random_start("plan_ops");
+    tcase_add_loop_test(t, prefetches_ask_for_what_is_there, 0, N_PREFETCH);
+    tcase_add_loop_test(t, a_barrier_can_be_asked, 0, N_CHIPS * N_POLICIES);
+    tcase_add_loop_test(t, inline_ptx_is_applied_to_each_element, 0, N_INLINE);
+    tcase_add_loop_test(t, effects_happen_once_for_each_element, 0, N_CHIPS);
+    tcase_add_test(t, inline_ptx_is_read_before_it_is_taken);
+    tcase_add_loop_test(t, rows_are_gathered, 0, N_GATHER);
+    tcase_add_loop_test(t, every_tile_is_handed_out_once, 0, 9);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
