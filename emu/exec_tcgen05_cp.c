@@ -196,6 +196,7 @@ static enum pl_emu_status write_commit(struct pl_async_op *op)
 
 const struct pl_async_kind pl_tmem_commit = {"tcgen05.commit", NULL, write_commit};
 
+/* The arrival is of the generic proxy, so that the init of the barrier needs no proxy fence (PTX ISA, Async proxy). */
 static enum pl_emu_status commit_to(struct pl_emu_warp *w, uint32_t lane, uint32_t address)
 {
     struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_tmem_commit);
@@ -206,7 +207,7 @@ static enum pl_emu_status commit_to(struct pl_emu_warp *w, uint32_t lane, uint32
     op->has_signal = true;
     return pl_tc_submit(op, pl_async_place_at(w, lane, address, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES,
                                               "tcgen05.commit", &op->signal) &&
-                                pl_async_bar_check_signal(w, lane, op->signal));
+                                pl_async_bar_at(w, lane, op->signal, "tcgen05.commit") != NULL);
 }
 
 static enum pl_emu_status commit_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
