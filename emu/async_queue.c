@@ -43,6 +43,7 @@ bool pl_emu_async_init(struct pl_emu_cluster *cl)
     a->cl = cl;
     a->policy = config->policy;
     a->is_checking = config->check != PL_EMU_CHECK_OFF;
+    a->is_strict = config->check == PL_EMU_CHECK_RACE;
     a->has_proxy = uses_async_proxy(cl->grid->program);
     for (uint32_t i = 0; i < cl->n_ctas; i++)
         a->n_cluster_live += cl->ctas[i].n_threads;

@@ -159,6 +159,7 @@ struct pl_emu_async {
     struct pl_emu_cluster *cl;
     enum pl_emu_policy policy;
     bool is_checking;
+    bool is_strict; /* races are looked for */
     bool has_proxy; /* the program uses the async proxy on shared memory */
     struct pl_async_op *first, *last, *unused;
     uint32_t n_pending;

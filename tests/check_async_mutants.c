@@ -152,7 +152,7 @@ static struct pl_emu_config config_of(const char *text, int policy)
     return (struct pl_emu_config){.sm = strstr(text, "sm_90a") != NULL ? 90 : 100,
                                   .n_sms = 1,
                                   .memory_bytes = 1 << 24,
-                                  .check = PL_EMU_CHECK_FAULTS,
+                                  .check = PL_EMU_CHECK_RACE,
                                   .policy = policy == 0   ? PL_EMU_ASYNC_EAGER
                                             : policy == 1 ? PL_EMU_ASYNC_LATE
                                                           : PL_EMU_ASYNC_RANDOM,

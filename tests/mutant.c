@@ -45,6 +45,7 @@ bool mutant_open(const char *devices, int n_devices)
         return false;
     }
     m.cu.emu_configure("threads", "1");
+    m.cu.emu_configure("check", "race");
     for (m.n_devices = 0; m.n_devices < n_devices; m.n_devices++) {
         const int i = m.n_devices;
         const pl_context_options o = {.struct_size = sizeof o, .device = i, .cache_dir = ""};
