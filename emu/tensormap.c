@@ -416,9 +416,20 @@ static void replace_type(uint8_t *image, uint64_t ptx_code)
             put_type(image, &types[t]);
 }
 
+/* Zeroed memory becomes a tiled map with its first field: programs build maps so, and no other mode can be edited. */
+static void mark_if_empty(uint8_t *image)
+{
+    static const uint8_t nothing[PL_TMAP_N_BYTES - TAIL];
+    if (memcmp(image + TAIL, nothing, sizeof nothing) != 0)
+        return;
+    memcpy(image + TAIL, marker, sizeof marker);
+    image[MODE] = PL_TMAP_TILED;
+}
+
 void pl_tensormap_replace(uint8_t *image, enum pl_tmap_field field, uint32_t ordinal,
                           uint64_t value)
 {
+    mark_if_empty(image);
     switch (field) {
     case PL_TMAP_FIELD_GLOBAL_ADDRESS: put(image, p_address, value); break;
     case PL_TMAP_FIELD_RANK: put(image, p_rank, value); break;

@@ -5,7 +5,7 @@
  *
  * The first 60 bytes have the bit layout that tensormap.replace uses on a chip (found by reading ptxas' immediates and by
  * decoding driver-made maps; emu/tensormap.c, at the field table). The rest of a real map is unknown; ours holds a marker and the
- * im2col fields there, so that memory which no encoder wrote is never taken for a map.
+ * im2col fields there, so that memory which neither an encoder nor tensormap.replace wrote is never taken for a map.
  *
  * Numbering of types, interleave, swizzle, L2 promotion and fill is the Driver API's (CUtensorMapDataType and so on), except
  * PL_TMAP_SWIZZLE_96B, which only tensormap.replace can ask for. Dimension 0 is the innermost everywhere.
@@ -125,7 +125,7 @@ enum pl_tmap_field {
     PL_TMAP_FIELD_COUNT
 };
 
-/* Edit one field of an image in place, with the value as the instruction gives it (rank minus one; PTX element type codes).
+/* Edit one field of an image in place (zeroed memory becomes an image by that), with the value as the instruction gives it (rank minus one; PTX element type codes).
  * ordinal: dimension, where the field has one. Source: Data Movement and Conversion Instructions: tensormap.replace */
 void pl_tensormap_replace(uint8_t *image, enum pl_tmap_field field, uint32_t ordinal,
                           uint64_t value);

@@ -192,11 +192,33 @@ START_TEST(im2col_fields_come_back)
 }
 END_TEST
 
-/* tensormap.replace of every field equals encoding with the new value. */
+static void replace_all(uint8_t *image, const struct pl_tensormap *to)
+{
+    static const uint8_t ptx_types[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 11, 12, 13, 14, 15};
+    static const uint8_t modes[] = {0, 1, 2, 3, 3, 3, 3, 4},
+                         atomicities[] = {0, 0, 0, 0, 1, 2, 3, 0};
+    pl_tensormap_replace(image, PL_TMAP_FIELD_GLOBAL_ADDRESS, 0, to->address);
+    pl_tensormap_replace(image, PL_TMAP_FIELD_RANK, 0, to->rank - 1);
+    pl_tensormap_replace(image, PL_TMAP_FIELD_ELEMTYPE, 0, ptx_types[to->type]);
+    pl_tensormap_replace(image, PL_TMAP_FIELD_INTERLEAVE_LAYOUT, 0, to->interleave);
+    pl_tensormap_replace(image, PL_TMAP_FIELD_SWIZZLE_MODE, 0, modes[to->swizzle]);
+    pl_tensormap_replace(image, PL_TMAP_FIELD_SWIZZLE_ATOMICITY, 0, atomicities[to->swizzle]);
+    pl_tensormap_replace(image, PL_TMAP_FIELD_FILL_MODE, 0, to->fill);
+    for (uint32_t i = 0; i < 5; i++) {
+        pl_tensormap_replace(image, PL_TMAP_FIELD_BOX_DIM, i, to->box[i]);
+        pl_tensormap_replace(image, PL_TMAP_FIELD_GLOBAL_DIM, i, to->dims[i]);
+        pl_tensormap_replace(image, PL_TMAP_FIELD_ELEMENT_STRIDE, i, to->elem_strides[i]);
+        pl_tensormap_replace(image, PL_TMAP_FIELD_GLOBAL_STRIDE, i,
+                             i == 4 ? 0x123450 : to->strides_bytes[i + 1]);
+    }
+}
+
+/* tensormap.replace of every field equals encoding with the new value, whether a map was there or zeros. */
 START_TEST(replace_equals_encode)
 {
     rng = 7 + (uint64_t)_i;
     struct pl_tensormap from = random_image_map(), to = random_image_map();
+    uint8_t image[PL_TMAP_N_BYTES], wanted[PL_TMAP_N_BYTES], empty[PL_TMAP_N_BYTES] = {0};
     from.rank = to.rank = 5;
     from.l2_promotion = to.l2_promotion;
     for (uint32_t i = 0; i < 5; i++) { /* those above the first ranks too */
@@ -205,27 +227,14 @@ START_TEST(replace_equals_encode)
         from.elem_strides[i] = 1, to.elem_strides[i] = 1 + below(8);
         from.strides_bytes[i] = 16, to.strides_bytes[i] = i == 0 ? 0 : draw() & 0xfffffffff0;
     }
-    static const uint8_t ptx_types[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 11, 12, 13, 14, 15};
-    static const uint8_t modes[] = {0, 1, 2, 3, 3, 3, 3, 4},
-                         atomicities[] = {0, 0, 0, 0, 1, 2, 3, 0};
-    uint8_t image[PL_TMAP_N_BYTES], wanted[PL_TMAP_N_BYTES];
     pl_tensormap_pack(&from, image);
     pl_tensormap_pack(&to, wanted);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_GLOBAL_ADDRESS, 0, to.address);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_RANK, 0, to.rank - 1);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_ELEMTYPE, 0, ptx_types[to.type]);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_INTERLEAVE_LAYOUT, 0, to.interleave);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_SWIZZLE_MODE, 0, modes[to.swizzle]);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_SWIZZLE_ATOMICITY, 0, atomicities[to.swizzle]);
-    pl_tensormap_replace(image, PL_TMAP_FIELD_FILL_MODE, 0, to.fill);
-    for (uint32_t i = 0; i < 5; i++) {
-        pl_tensormap_replace(image, PL_TMAP_FIELD_BOX_DIM, i, to.box[i]);
-        pl_tensormap_replace(image, PL_TMAP_FIELD_GLOBAL_DIM, i, to.dims[i]);
-        pl_tensormap_replace(image, PL_TMAP_FIELD_ELEMENT_STRIDE, i, to.elem_strides[i]);
-        pl_tensormap_replace(image, PL_TMAP_FIELD_GLOBAL_STRIDE, i,
-                             i == 4 ? 0x123450 : to.strides_bytes[i + 1]);
-    }
+    replace_all(image, &to);
     ck_assert_mem_eq(image, wanted, sizeof image);
+    to.l2_promotion = 0; /* no field of the instruction */
+    pl_tensormap_pack(&to, wanted);
+    replace_all(empty, &to);
+    ck_assert_mem_eq(empty, wanted, sizeof empty);
 }
 END_TEST
 
