@@ -323,6 +323,8 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
         default: e->pool[n++] = operand(e, s, (uint32_t)(*c - '0')); break;
         }
     }
+    if (pl_step_attr(s, PL_SC_L2) != PL_SA_NONE)
+        e->pool[n++] = operand(e, s, s->n_opnds - 1u);
     return n;
 }
 

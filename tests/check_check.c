@@ -66,12 +66,6 @@ BODY(2090)
 }
 BODY(2091) { (void)params, MARK, pl_commit_tmem(b); }
 BODY(2092) { (void)params, MARK, pl_regs(b, PL_F32, TILE, pl_layout_of(PL_LAYOUT_WGMMA), 0.0f); }
-BODY(2094)
-{
-    (void)params;
-    const pl_copy_opt o = {.keep_in_l2 = 1};
-    MARK, pl_copy_smem_to_gmem_ex(b, SMEM(PL_BF16), Y_TILE, &o);
-}
 BODY(3001) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(48)); }
 BODY(3002) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(128)); }
 BODY(3003) { (void)params, MARK, pl_smem(b, PL_F32, TILE, pl_transforms_make(7, 32, 128)); }
@@ -80,6 +74,13 @@ static void copy_with(pl_builder *b, const pl_copy_opt *o, pl_ref src, pl_ref ds
     pl_bar bar = pl_barrier(b, 1);
     MARK, pl_copy_gmem_to_smem_ex(b, src, dst, bar, o);
     pl_barrier_wait(b, bar);
+}
+BODY(2094)
+{
+    (void)params;
+    const pl_copy_opt o = {.pair_axis_plus1 = 1};
+    pl_block_cluster(b, 2, 1, 1);
+    copy_with(b, &o, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(32, 64)), SMEM(PL_BF16));
 }
 BODY(3004)
 {
@@ -495,13 +496,6 @@ static void body_pair_copy(pl_builder *b, const void *params)
     copy_with(b, &o, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(32, 64)), SMEM(PL_BF16));
 }
 
-static void body_kept_copy(pl_builder *b, const void *params)
-{
-    (void)params;
-    const pl_copy_opt o = {.keep_in_l2 = -1};
-    copy_with(b, &o, X_TILE, SMEM(PL_BF16));
-}
-
 static void led_pipe(pl_builder *b, pl_where_at full, pl_where_at empty)
 {
     const pl_pipe_desc d = {.stages = 2,
@@ -540,7 +534,6 @@ START_TEST(unserved_options_are_refused)
         trace_body body;
         const char *what;
     } cases[] = {{body_pair_copy, "pair_axis_plus1"},
-                 {body_kept_copy, "keep_in_l2"},
                  {body_full_led, "full_at"},
                  {body_empty_led, "empty_at"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -110,6 +110,92 @@ START_TEST(prefetches_ask_for_what_is_there)
 }
 END_TEST
 
+/* ---- what L2 keeps ---- */
+
+/* x (64, 64) to y and a run of it to z, by the engine, all with a policy or none. */
+static void kept_body(pl_builder *b, const void *params)
+{
+    const int32_t keep = *(const int32_t *)params;
+    const pl_copy_opt in = {.keep_in_l2 = keep}, out = {.keep_in_l2 = -keep},
+                      sum = {.keep_in_l2 = keep, .reduce = PL_ADD};
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1), z = pl_param(b, 2);
+    pl_ref tile = pl_smem(b, PL_F32, PL_SHAPE(64, 64), PL_SWIZZLE_AUTO),
+           run = pl_smem(b, PL_F32, PL_SHAPE(256), PL_SWIZZLE_NONE);
+    pl_bar full = pl_barrier(b, 2);
+    pl_copy_gmem_to_smem_ex(b, pl_window(b, x, PL_OFF(b, 0, 0), PL_SHAPE(64, 64)), tile, full, &in);
+    pl_copy_gmem_to_smem_ex(b, pl_window(b, z, PL_OFF(b, 0), PL_SHAPE(256)), run, full, &in);
+    pl_barrier_wait(b, full);
+    pl_copy_smem_to_gmem_ex(b, tile, pl_window(b, y, PL_OFF(b, 0, 0), PL_SHAPE(64, 64)), &sum);
+    pl_copy_smem_to_gmem_ex(b, run, pl_window(b, z, PL_OFF(b, 256), PL_SHAPE(256)), &out);
+    pl_copy_smem_to_gmem_ex(b, run, pl_window(b, z, PL_OFF(b, 512), PL_SHAPE(256)), &sum);
+    pl_wait_smem_to_gmem(b, 0);
+}
+
+START_TEST(copies_say_what_l2_keeps)
+{
+    static const pl_param_decl decls[] = {{.name = "x",
+                                           .role = PL_ROLE_IN,
+                                           .min_rank = 2,
+                                           .max_rank = 2,
+                                           .dtypes = PL_DT_ANY,
+                                           .baked_dims = 3},
+                                          {.name = "y",
+                                           .role = PL_ROLE_OUT,
+                                           .min_rank = 2,
+                                           .max_rank = 2,
+                                           .dtypes = PL_DT_ANY,
+                                           .baked_dims = 3},
+                                          {.name = "z",
+                                           .role = PL_ROLE_INOUT,
+                                           .min_rank = 1,
+                                           .max_rank = 1,
+                                           .dtypes = PL_DT_ANY,
+                                           .baked_dims = 1}};
+    static const pl_kernel kept = {.struct_size = sizeof(pl_kernel),
+                                   .name = "kept",
+                                   .params = decls,
+                                   .n_params = 3,
+                                   .params_bytes = 4,
+                                   .n_configs = 1,
+                                   .body = kept_body};
+    const int arch = chips[1 + _i / 2];
+    const int32_t keep = _i % 2;
+    driver_use(arch, policies[_i % N_POLICIES]);
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(64, 64), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(64, 64), 0, 0),
+              z = tensor_new(PL_F32, PL_SHAPE(768), 0, 0);
+    void *a = fill_random(&x), *before = fill_random(&y), *c = fill_random(&z);
+    const struct ask ask = {.kernel = &kept,
+                            .params = &keep,
+                            .arch = arch,
+                            .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                            .grid = {1, 1, 1},
+                            .facts = all_facts};
+    struct build *b = build_ok(&ask);
+    ck_assert_uint_eq(count(b->out.text, "L2::cache_hint"), keep ? 5 : 0);
+    ck_assert_uint_eq(count(b->out.text, "createpolicy.fractional.L2::evict_last"), keep != 0);
+    ck_assert_uint_eq(count(b->out.text, "createpolicy.fractional.L2::evict_first"), keep != 0);
+    launch_ok(b, &ask);
+    void *got = fetch(&y), *runs = fetch(&z);
+    for (int64_t i = 0; i < 64 * 64; i++)
+        ck_assert(get_elem(got, PL_F32, i) == get_elem(a, PL_F32, i) + get_elem(before, PL_F32, i));
+    for (int64_t i = 0; i < 256; i++) {
+        ck_assert(get_elem(runs, PL_F32, 256 + i) == get_elem(c, PL_F32, i));
+        ck_assert(get_elem(runs, PL_F32, 512 + i) ==
+                  get_elem(c, PL_F32, i) + get_elem(c, PL_F32, 512 + i));
+    }
+    free(a);
+    free(before);
+    free(c);
+    free(got);
+    free(runs);
+    free_tensor(&x);
+    free_tensor(&y);
+    free_tensor(&z);
+    build_free(b);
+}
+END_TEST
+
 /* ---- tests of a barrier ---- */
 
 /* A warp fetches row after row, asks for each until it is there, and the CTA stores it; n counts the times it was not. */
@@ -623,6 +709,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 120);
     rnd = random_start("plan_ops");
     tcase_add_loop_test(t, prefetches_ask_for_what_is_there, 0, N_PREFETCH);
+    tcase_add_loop_test(t, copies_say_what_l2_keeps, 0, 2 * (N_CHIPS - 1));
     tcase_add_loop_test(t, a_barrier_can_be_asked, 0, N_CHIPS * N_POLICIES);
     tcase_add_loop_test(t, inline_ptx_is_applied_to_each_element, 0, N_INLINE);
     tcase_add_loop_test(t, effects_happen_once_for_each_element, 0, N_CHIPS);

@@ -220,6 +220,14 @@ static void fetch_body(pl_builder *b, const void *params)
         pl_prefetch(b, pl_window(b, x, PL_OFF(b, 3, 0), PL_SHAPE(32, p->n)));
         pl_prefetch(b, pl_window(b, pl_at(b, x, 0), PL_OFF(b, 64), PL_SHAPE(64)));
     }
+    if (pl_arch(b) >= 90) {
+        const pl_copy_opt in = {.keep_in_l2 = 1}, out = {.keep_in_l2 = -1};
+        pl_copy_gmem_to_smem_ex(b, pl_window(b, x, PL_OFF(b, 0, 0), PL_SHAPE(32, p->n)), buf, bar,
+                                &in);
+        pl_barrier_wait(b, bar);
+        pl_copy_smem_to_gmem_ex(b, buf, pl_window(b, y, PL_OFF(b, 0, 0), PL_SHAPE(32, p->n)), &out);
+        pl_wait_smem_to_gmem(b, 0);
+    }
     pl_gather_rows(b, x, pl_iota(b, PL_I32, PL_SHAPE(32), 0), buf, bar);
     PL_WARP(b, 0, 0)
     {

@@ -256,8 +256,8 @@ static inline pl_val pl_atomic_in_(pl_builder *b, pl_atomic op, pl_rv_ a, const 
 typedef enum pl_how { PL_HOW_AUTO, PL_HOW_TMA, PL_HOW_BULK, PL_HOW_ELEMENTS } pl_how;
 
 /*
- * A copy that reduces or multicasts is never made by elements: PL3190 where it would have to be. pair_axis_plus1 and keep_in_l2
- * are not served by this version: PL2094.
+ * A copy that reduces or multicasts is never made by elements: PL3190 where it would have to be. pair_axis_plus1 is
+ * not served by this version: PL2094.
  */
 typedef struct pl_copy_opt {
     pl_val pred; /* rank-0 pred; id 0: always. False: 0 bytes move, the arrival still happens */
@@ -267,7 +267,7 @@ typedef struct pl_copy_opt {
     pl_op2
         reduce; /* smem -> gmem only: PL_ADD, PL_MIN, PL_MAX, PL_AND, PL_OR, PL_XOR; PL_OP2_NONE: overwrite */
     pl_how how;         /* force a lowering (a diagnostic when it cannot serve) */
-    int32_t keep_in_l2; /* 1: evict last, -1: evict first, 0: no hint */
+    int32_t keep_in_l2; /* advice to the copy engine: 1: evict last, -1: evict first, 0: none */
 } pl_copy_opt;
 
 /*

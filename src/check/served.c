@@ -37,8 +37,6 @@ static void check_copy(struct pl_fn *fn, const struct pl_op *op)
 {
     if (op->axis != 0)
         pl_d_option_not_served(fn->diags, at(op->loc), "a copy with pair_axis_plus1");
-    if (op->n != 0)
-        pl_d_option_not_served(fn->diags, at(op->loc), "a copy with keep_in_l2");
 }
 
 static void check_op(struct pl_fn *fn, uint32_t id, void *user)

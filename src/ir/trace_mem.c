@@ -176,6 +176,11 @@ static struct pl_op *add_copy(pl_builder *b, enum pl_opcode code, const char *wh
         if (pred == 0)
             return NULL;
     }
+    if (o->keep_in_l2 < -1 || o->keep_in_l2 > 1) {
+        pl_d_bad_choice(b->fn->diags, pl_trace_at(l), "keep_in_l2 of a copy (-1, 0, 1)",
+                        o->keep_in_l2);
+        return NULL;
+    }
     struct pl_op *op = pl_trace_add(b, code, l, &id);
     if (op == NULL)
         return NULL;

@@ -381,6 +381,20 @@ struct box {
     pl_reg guard;
 };
 
+/* What the copy moves stays in L2 longer than other data, or goes first. */
+static void add_policy(const struct copy *c, struct pl_sdesc *d)
+{
+    if (c->op->n == 0)
+        return;
+    const uint8_t keep = c->op->n > 0 ? PL_SA_KEEP_last : PL_SA_KEEP_first;
+    d->opnds[d->n++] = pl_opnd_reg(
+        pl_build_value(&c->l->b, &(struct pl_sdesc){.op = PL_STEP_l2_policy, .attrs = {keep}}));
+    int i = 0;
+    while (d->attrs[i] != PL_SA_NONE)
+        i++;
+    d->attrs[i] = PL_SA_L2_hint;
+}
+
 static void put_box(const struct copy *c, const struct box *x)
 {
     struct pl_lower *l = c->l;
@@ -407,6 +421,7 @@ static void put_box(const struct copy *c, const struct box *x)
     } else {
         d.op = PL_STEP_tensor_out;
     }
+    add_policy(c, &d);
     set_guard(l, x->guard);
     pl_build_step(&l->b, &d);
     set_guard(l, (pl_reg){0});
@@ -500,6 +515,7 @@ static void put_rows(const struct copy *c)
             d.type = (uint8_t)bulk_reduce_type(c->ga->dtype);
             d.attrs[0] = c->op->sub == PL_MIN ? PL_SA_RED_min : PL_SA_RED_max;
         }
+        add_policy(c, &d);
         set_guard(l, guard);
         pl_build_step(&l->b, &d);
         set_guard(l, (pl_reg){0});

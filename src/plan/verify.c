@@ -121,6 +121,7 @@ static void check_opnd(struct verify *v, const struct pl_step *s, char letter,
     case 'v': check_list(v, o, from, false); break;
     case 'C':
     case 'D': check_list(v, o, PL_RC_B32, false); break;
+    case 'U': check_value(v, o, PL_RC_B64, false); break;
     case 'O': check_regs(v, o, true); break;
     case 'J': check_regs(v, o, false); break;
     case 'm': check_addr(v, o, pl_step_attr(s, PL_SC_SPACE) == PL_SA_SPACE_global); break;
@@ -146,6 +147,8 @@ static void check_step(struct verify *v, const struct pl_step *s)
     uint32_t n = 0;
     while (info->operands[n] != '\0')
         n++;
+    if (n != 0 && info->operands[n - 1] == 'U' && pl_step_attr(s, PL_SC_L2) == PL_SA_NONE)
+        n--;
     if (n != s->n_opnds || s->opnds + n > v->steps->pool.n) {
         fault(v, "wrong number of operands");
         return;
