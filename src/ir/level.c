@@ -59,6 +59,19 @@ static enum pl_level of_program_id(const struct pl_fn *fn, const struct pl_op *o
     return is_cluster && fn->cluster[op->axis] == 1 ? PL_LEVEL_CLUSTER : PL_LEVEL_CTA;
 }
 
+/* A program id divided by whole clusters: their number along the axis, which the CTAs of one have in common. */
+static bool is_cluster_id(const struct pl_fn *fn, const struct pl_op *op)
+{
+    int64_t n;
+    if (op->code != PL_OP_BINARY || op->sub != PL_DIV || !pl_ir_is_const(fn, op->args[1], &n))
+        return false;
+    const struct pl_op *x = pl_ir_op(fn, op->args[0]);
+    while (x->code == PL_OP_CAST)
+        x = pl_ir_op(fn, x->args[0]);
+    return x->code == PL_OP_PROGRAM_ID && n > 0 && n % fn->cluster[x->axis] == 0 &&
+           fn->cluster[0] * fn->cluster[1] * fn->cluster[2] > 1;
+}
+
 static enum pl_level of_load(const struct levels *s, const struct pl_op *op)
 {
     enum pl_level level = of_place(s, op->refs[0]);
@@ -79,6 +92,8 @@ static enum pl_level of_result(const struct levels *s, const struct pl_op *op)
     const struct pl_fn *fn = s->fn;
     if (op->code == PL_OP_PROGRAM_ID)
         return of_program_id(fn, op);
+    if (is_cluster_id(fn, op))
+        return PL_LEVEL_CLUSTER;
     if (op->code == PL_OP_CLUSTER_RANK)
         return PL_LEVEL_CTA;
     if (op->code == PL_OP_WARPGROUP_ID)

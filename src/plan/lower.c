@@ -317,6 +317,12 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
 
 bool pl_plan_lowers(enum pl_opcode code) { return functions[code] != NULL; }
 
+void pl_lower_op(struct pl_lower *l, uint32_t id)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    functions[op->code](l, id, op);
+}
+
 /* Does the op use a value of tensor memory, or stand where another path joins? Then the loads must have come. */
 static bool needs_tmem_loads(const struct pl_lower *l, const struct pl_op *op)
 {

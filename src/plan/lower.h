@@ -125,6 +125,8 @@ struct pl_lower {
     uint32_t unit_threads;
     int loop_depth;
     bool has_pending_out; /* the unit has issued copies out since it last waited for all */
+    bool has_idle_label;
+    uint32_t idle_label; /* where CTAs without work go */
     uint32_t break_labels[64];
     int n_loops;
 
@@ -343,11 +345,14 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
 pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar);
 struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar); /* shared address operand */
 void pl_lower_prologue(struct pl_lower *l);
+/* A CTA without work goes to the end at once, where that can be told (work.c). */
+void pl_lower_work(struct pl_lower *l);
 void pl_lower_epilogue(struct pl_lower *l);
 void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
 
 /* ---- the functions of ops ---- */
+void pl_lower_op(struct pl_lower *l, uint32_t id); /* a rank-0 value, ahead of its turn */
 bool pl_plan_lowers(
     enum pl_opcode code); /* has one: a test holds it against the served column of ops.def */
 typedef void pl_lower_function(struct pl_lower *l, uint32_t id, const struct pl_op *op);

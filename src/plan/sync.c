@@ -487,6 +487,7 @@ void pl_lower_prologue(struct pl_lower *l)
     if (l->fn->groups.n <= 1 && l->n_ctas == 1 && !has_tmem)
         return;
     l->b.is_in_entry = has_tmem;
+    pl_lower_work(l);
     pl_tmem_take(l);
     init_barriers(l);
     if (l->n_ctas > 1)
@@ -521,5 +522,7 @@ void pl_lower_epilogue(struct pl_lower *l)
     else if (has_tmem)
         pl_cta_barrier(l);
     pl_tmem_give(l);
+    if (l->has_idle_label)
+        pl_build_put_label(&l->b, l->idle_label);
     pl_build_do(&l->b, PL_STEP_leave);
 }
