@@ -38,6 +38,7 @@ static bool chunks_of(const struct pl_async_op *op, const struct pl_tc_shape *s,
     c->m = (struct pl_tc_matrix){.es = s->es, .is_mn_major = x->is_mn_major, .is_k96 = s->k == 96};
     c->n_rows = n_rows;
     c->n_k = s->is_dense4 ? s->k / 2 : s->k;
+    c->n_pad_bytes = PL_TC_CHUNK_BYTES - pl_tc_chunk_data_bytes(s, x);
     c->index = 0;
     return pl_tc_matrix_of(op, x->desc, &c->m);
 }

@@ -107,7 +107,7 @@ bool pl_tc_check_chunks(struct pl_async_op *op, struct pl_tc_chunks c, struct pl
     bool is_fault = false, is_checking = op->w->cta->cluster->async->is_checking;
     for (struct pl_tc_chunk k; pl_tc_next_chunk(op, &c, &k, &is_fault);) {
         struct pl_async_range r = {c.cta, k.place.offset_bytes,
-                                   k.place.offset_bytes + PL_TC_CHUNK_BYTES};
+                                   k.place.offset_bytes + PL_TC_CHUNK_BYTES - c.n_pad_bytes};
         if (is_checking && pl_async_check_read(op, &r) != PL_EMU_NEXT)
             return false;
         if (used == NULL || c.cta != op->w->cta)

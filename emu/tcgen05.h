@@ -24,6 +24,7 @@ struct pl_tc_chunks {
     struct pl_tc_matrix m;
     struct pl_emu_cta *cta;
     uint32_t n_rows, n_k; /* n_k: along k in units of es */
+    uint32_t n_pad_bytes; /* at the end of each chunk, never written: of 16 elements below a byte */
     uint32_t index;
 };
 

@@ -225,6 +225,13 @@ static float small_value(const struct pl_tc_operand *x, uint32_t v)
     return x->is_negated ? -f : f;
 }
 
+static uint32_t small_bits(const struct pl_tc_operand *x) { return x->type == PL_TC_E2M1 ? 4 : 6; }
+
+uint32_t pl_tc_chunk_data_bytes(const struct pl_tc_shape *s, const struct pl_tc_operand *x)
+{
+    return x->type < PL_TC_E2M3 || s->is_dense4 ? PL_TC_CHUNK_BYTES : 16 * small_bits(x) / 8;
+}
+
 uint32_t pl_tc_decode(const struct pl_tc_shape *s, const struct pl_tc_operand *x,
                       const uint8_t *chunk, union pl_mma_value v[32])
 {
@@ -232,7 +239,7 @@ uint32_t pl_tc_decode(const struct pl_tc_shape *s, const struct pl_tc_operand *x
         pl_mma_decode((enum pl_mma_elem)x->type, chunk, x->is_negated, v);
         return PL_TC_CHUNK_BYTES / s->es;
     }
-    uint32_t n_bits = x->type == PL_TC_E2M1 ? 4 : 6, n = s->is_dense4 ? 32 : 16;
+    uint32_t n_bits = small_bits(x), n = s->is_dense4 ? 32 : 16;
     for (uint32_t e = 0; e < n; e++) {
         uint32_t at = e * n_bits,
                  word = chunk[at / 8] |

@@ -44,6 +44,9 @@ bool pl_tc_fault_unserved(const struct pl_async_op *op, const char *what);
 uint32_t pl_tc_decode(const struct pl_tc_shape *s, const struct pl_tc_operand *x,
                       const uint8_t *chunk, union pl_mma_value v[32]);
 
+/* The bytes of a chunk that hold elements: 16, or 8 or 12 of 16 elements below a byte. */
+uint32_t pl_tc_chunk_data_bytes(const struct pl_tc_shape *s, const struct pl_tc_operand *x);
+
 /* The elements of A in a column of tensor memory, 4 / es or 8 of them: one below a byte stands in a byte of its own, one of 6
  * bits in bits 0 to 5, one of 4 in bits 2 to 5; in the dense form two a byte. */
 uint32_t pl_tc_decode_cell(const struct pl_tc_shape *s, uint32_t cell, union pl_mma_value v[32]);
