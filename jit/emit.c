@@ -22,7 +22,7 @@ struct row {
     uint16_t form;
     uint8_t step;
     uint32_t types, from; /* sets of enum pl_stype; bit 0: none */
-    uint8_t slots[3];     /* enum slot or enum pl_ptx_type; 0 ends */
+    uint8_t slots[4];     /* enum slot or enum pl_ptx_type; 0 ends */
     const char *operands;
     bool passes;
     uint16_t fixed[MAX_FIXED]; /* enum pl_ptx_mod */
@@ -58,10 +58,14 @@ static const struct row rows[] = {
     {                                                                                              \
         PL_PTX_TYPE_##x, PL_PTX_TYPE_##y, PL_PTX_TYPE_##z                                          \
     }
-#define PICK_(x, y, z, f, ...) f
-#define T(...)                 PICK_(__VA_ARGS__, T3_, T2_, T1_, 0)(__VA_ARGS__)
-#define PASS                   true
-#define DROP                   false
+#define T4_(x, y, z, u)                                                                            \
+    {                                                                                              \
+        PL_PTX_TYPE_##x, PL_PTX_TYPE_##y, PL_PTX_TYPE_##z, PL_PTX_TYPE_##u                         \
+    }
+#define PICK_(x, y, z, u, f, ...) f
+#define T(...)                    PICK_(__VA_ARGS__, T4_, T3_, T2_, T1_, 0)(__VA_ARGS__)
+#define PASS                      true
+#define DROP                      false
 #define F0                                                                                         \
     {                                                                                              \
         0                                                                                          \
@@ -102,6 +106,7 @@ static const struct row rows[] = {
 #undef T1_
 #undef T2_
 #undef T3_
+#undef T4_
 #undef PICK_
 #undef T
 #undef PASS

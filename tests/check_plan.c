@@ -58,8 +58,9 @@ START_TEST(step_row_is_complete)
     ck_assert_uint_gt(strlen(info->meaning), 0);
     ck_assert_uint_le(strlen(info->operands), PL_STEP_MAX_OPNDS);
     for (const char *c = info->operands; *c != '\0'; c++)
-        ck_assert_ptr_nonnull(strchr("dspfPrRqQHILWVwvCDOJmgaxNSTtU", *c));
-    ck_assert_int_eq(info->has_from, strpbrk(info->operands, "fvwD") != NULL);
+        ck_assert_ptr_nonnull(strchr("dspfPrRqQHILWVwvCDEOJmgaxNSTtU", *c));
+    ck_assert_int_eq(info->has_from, (strpbrk(info->operands, "fvwD") != NULL ||
+                                      strstr(info->operands, "EC") != NULL));
     for (int i = 1; i < PL_STEP_COUNT; i++)
         ck_assert(i == _i || strcmp(info->name, pl_step_infos[i].name) != 0);
 }

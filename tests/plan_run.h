@@ -221,7 +221,7 @@ static inline void driver_use(int arch, const char *async_policy)
         EMU_GET(configure, "plaunch_emu_configure");
         EMU_GET(fault, "plaunch_emu_last_fault");
         /* One device of each chip: the ordinal chooses. */
-        setenv("PLAUNCH_EMU_DEVICES", "sm_80,sm_90a,sm_100a,sm_120a", 1);
+        setenv("PLAUNCH_EMU_DEVICES", "sm_80,sm_89,sm_90a,sm_100a,sm_120a", 1);
         ck_assert_int_eq(emu.Init(0), 0);
     }
     ck_assert_int_eq(emu.configure("async", async_policy), 0);
@@ -230,7 +230,7 @@ static inline void driver_use(int arch, const char *async_policy)
     if (emu.ctx != NULL)
         emu.CtxDestroy(emu.ctx);
     emu.arch = arch;
-    const int device = arch < 90 ? 0 : arch < 100 ? 1 : arch < 120 ? 2 : 3;
+    const int device = arch < 89 ? 0 : arch < 90 ? 1 : arch < 100 ? 2 : arch < 120 ? 3 : 4;
     ck_assert_int_eq(emu.CtxCreate(&emu.ctx, 0, device), 0);
 }
 

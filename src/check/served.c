@@ -26,10 +26,7 @@ static const char *feature_text(uint32_t missing)
 
 static void check_layout(struct pl_fn *fn, const char *what, const pl_layout *l, pl_loc loc)
 {
-    bool is_served = l->kind == PL_LAYOUT_AUTO || l->kind == PL_LAYOUT_STRIDED ||
-                     l->kind == PL_LAYOUT_SPLAT || l->kind == PL_LAYOUT_TCGEN05 ||
-                     l->kind == PL_LAYOUT_TMEM_NATIVE;
-    if (!is_served)
+    if (l->reduced_axes != 0)
         pl_d_layout_not_served(fn->diags, at(loc), what, pl_ir_layout_word(l->kind));
 }
 
@@ -37,6 +34,16 @@ static void check_copy(struct pl_fn *fn, const struct pl_op *op)
 {
     if (op->axis != 0)
         pl_d_option_not_served(fn->diags, at(op->loc), "a copy with pair_axis_plus1");
+}
+
+static bool has_fp8(const struct pl_fn *fn, const struct pl_op *op)
+{
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        const pl_dtype t = pl_ir_op(fn, op->args[i])->dtype;
+        if (t == PL_E4M3 || t == PL_E5M2)
+            return true;
+    }
+    return false;
 }
 
 static void check_op(struct pl_fn *fn, uint32_t id, void *user)
@@ -49,6 +56,9 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
     if (missing != 0)
         pl_d_chip_has_no_feature(fn->diags, at(op->loc), info->name, feature_text(missing),
                                  t->arch);
+    else if (op->code == PL_OP_MMA && has_fp8(fn, op) && (t->features & PL_F_FP8) == 0)
+        pl_d_chip_has_no_feature(fn->diags, at(op->loc), "mma of fp8 operands",
+                                 feature_text(PL_F_FP8), t->arch);
     else if (!info->is_served)
         pl_d_op_not_served(fn->diags, at(op->loc), info->name);
     if (op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT)

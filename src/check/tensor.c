@@ -1,6 +1,8 @@
 /* Tensor memory and matrix operations. */
 #include "src/check/check.h"
 
+#include "src/ir/layout.h"
+#include "src/ir/print.h"
 #include "src/ir/tmem.h"
 
 #define PL_DIAG_ROWS "src/check/tensor.def"
@@ -126,7 +128,7 @@ struct mma {
     const char *name;
     pl_dtype x, y, d;
     int64_t m, n, k;
-    bool is_pair, is_tcgen05;
+    bool is_pair, is_tcgen05, is_mma;
     pl_loc loc;
 };
 
@@ -140,7 +142,8 @@ static void check_dtypes(struct pl_fn *fn, const struct mma *o)
 static void check_shape(struct pl_fn *fn, const struct mma *o)
 {
     bool m_ok = o->is_tcgen05 ? o->m == 64 || o->m == 128 : o->m % 64 == 0;
-    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = o->is_pair ? 16 : 8, n_most = 256;
+    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = o->is_pair ? 16 : 8,
+            n_most = o->is_mma ? INT64_MAX : 256;
     if (!m_ok)
         pl_d_mma_m(fn->diags, at_values(o->loc, o->m, 64), o->name, (long long)o->m);
     if (o->n % n_step != 0 || o->n > n_most)
@@ -210,12 +213,46 @@ static void check_wgmma(struct pl_fn *fn, const struct pl_op *op)
 
 static void check_mma(struct pl_fn *fn, const struct pl_op *op)
 {
+    const struct pl_op *x = pl_ir_op(fn, op->args[0]);
     const struct mma o = {.name = "mma",
+                          .is_mma = true,
                           .loc = op->loc,
-                          .x = pl_ir_op(fn, op->args[0])->dtype,
+                          .x = x->dtype,
                           .y = pl_ir_op(fn, op->args[1])->dtype,
-                          .d = op->dtype};
+                          .d = op->dtype,
+                          .m = x->shape.d[0],
+                          .n = op->shape.d[1],
+                          .k = x->shape.d[1]};
     check_dtypes(fn, &o);
+    check_shape(fn, &o);
+}
+
+/* ---- layouts that a program asks for ---- */
+
+static void check_layout(struct pl_fn *fn, const char *what, const struct pl_layout_value *v,
+                         pl_dtype t, pl_loc loc)
+{
+    const pl_layout_kind k = v->layout.kind;
+    if (k == PL_LAYOUT_AUTO || k == PL_LAYOUT_STRIDED || k == PL_LAYOUT_SPLAT ||
+        v->layout.reduced_axes != 0 || pl_layout_fits(v))
+        return;
+    pl_d_layout_fit(fn->diags, at(loc), what, pl_ir_layout_word(k),
+                    pl_ir_shape_text(fn->arena, &v->shape), pl_dtype_name(t));
+}
+
+static void check_value_layout(struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct pl_layout_value v = {
+        .layout = op->layout, .shape = op->shape, .bits = pl_dtype_bits(op->dtype)};
+    check_layout(fn, pl_op_infos[op->code].name, &v, op->dtype, op->loc);
+}
+
+static void check_variable_layout(struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct pl_array *a = pl_ir_array_of(fn, op->refs[0]);
+    const struct pl_layout_value v = {
+        .layout = a->layout, .shape = a->shape, .bits = pl_dtype_bits(a->dtype)};
+    check_layout(fn, "pl_regs", &v, a->dtype, op->loc);
 }
 
 static void check_op(struct pl_fn *fn, uint32_t id, void *user)
@@ -234,6 +271,10 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
         check_wgmma(fn, op);
     else if (op->code == PL_OP_MMA)
         check_mma(fn, op);
+    else if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)
+        check_value_layout(fn, op);
+    else if (op->code == PL_OP_ARRAY && space == PL_SPACE_REGS)
+        check_variable_layout(fn, op);
 }
 
 void pl_check_tensor(struct pl_fn *fn)

@@ -2,104 +2,94 @@
 
 #include "base/debug.h"
 
-/* ---- fragment tiles ---- */
+/* ---- fragments ---- */
+
+#define TILE(rows, cols) rows, cols
+#define RUN(axis, n)     axis, n
+#define DOWN(n, step)    n, step
+#define ACROSS(n, step)  n, step
+#define WARP(rows)       rows
+#define ROW(s, n_bits, m)                                                                          \
+    {                                                                                              \
+        s, n_bits, m                                                                               \
+    }
+#define COL(s, n_bits, m)                                                                          \
+    {                                                                                              \
+        s, n_bits, m                                                                               \
+    }
+#define NONE                                                                                       \
+    {                                                                                              \
+        0, 0, 0                                                                                    \
+    }
+#define FRAGMENT(id, tile, run, down, across, warp, row, col, col2)                                \
+    [PL_FRAG_##id] = {#id, tile, run, down, across, warp, row, {col, col2}},
+const struct pl_fragment pl_fragments[PL_FRAG_COUNT] = {
+#include "src/ir/fragment.def"
+};
+#undef FRAGMENT
+#undef TILE
+#undef RUN
+#undef DOWN
+#undef ACROSS
+#undef WARP
+#undef ROW
+#undef COL
+#undef NONE
+
+/* By element width: 8, 16, 32. */
+static const uint8_t frags[PL_LAYOUT_COUNT][3] = {
+#define SAME(id)                                                                                   \
+    {                                                                                              \
+        PL_FRAG_##id, PL_FRAG_##id, PL_FRAG_##id                                                   \
+    }
+    [PL_LAYOUT_WGMMA] = SAME(WGMMA),
+    [PL_LAYOUT_WGMMA_8BIT] = SAME(WGMMA_8BIT),
+    [PL_LAYOUT_WGMMA_UPCAST_2X] = SAME(WGMMA_UPCAST_2X),
+    [PL_LAYOUT_WGMMA_UPCAST_4X] = SAME(WGMMA_UPCAST_4X),
+    [PL_LAYOUT_TCGEN05] = SAME(TCGEN05),
+    [PL_LAYOUT_TMEM_NATIVE] = SAME(ROWS),
+    [PL_LAYOUT_MMA_A] = {PL_FRAG_WGMMA_8BIT, PL_FRAG_WGMMA, PL_FRAG_MMA_A32},
+    [PL_LAYOUT_MMA_B] = {PL_FRAG_MMA_B8, PL_FRAG_MMA_B16, PL_FRAG_MMA_B32},
+    [PL_LAYOUT_MMA_ACC] = SAME(WGMMA),
+#undef SAME
+};
+
+enum pl_frag pl_frag_of(pl_layout_kind kind, int32_t bits)
+{
+    const bool is_width = bits == 8 || bits == 16 || bits == 32;
+    if ((unsigned)kind >= PL_LAYOUT_COUNT)
+        return PL_FRAG_STRIDED;
+    if (!is_width) /* 1 bit, 64 bits: only what does not pack elements */
+        return kind == PL_LAYOUT_MMA_A || kind == PL_LAYOUT_MMA_B ? PL_FRAG_STRIDED
+                                                                  : (enum pl_frag)frags[kind][2];
+    return (enum pl_frag)frags[kind][bits / 16];
+}
+
+static int32_t lane_part(const struct pl_lane_part *p, int32_t lane)
+{
+    return p->scale * (lane >> p->shift & ((1 << p->bits) - 1));
+}
 
 /* Row and column, inside the tile, of the i-th element of a thread: warp w of the warpgroup, lane l. */
-typedef void place_function(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row,
-                            int32_t *col);
-
-static void wgmma(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
+static void place(const struct pl_fragment *f, int32_t w, int32_t l, int32_t i, int32_t *row,
+                  int32_t *col)
 {
-    (void)bits;
-    *row = 16 * w + l / 4 + 8 * (i >> 1);
-    *col = 2 * (l % 4) + (i & 1);
+    const int32_t c = i / f->n_run, in_run = i % f->n_run;
+    *row = f->warp_rows * w + lane_part(&f->row, l) + c % f->n_down * f->down_rows;
+    *col = lane_part(&f->col[0], l) + lane_part(&f->col[1], l) + c / f->n_down * f->across_cols;
+    *(f->run_axis == 0 ? row : col) += in_run;
 }
 
-static void wgmma_8bit(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
+static const struct pl_fragment *fragment_of(const struct pl_layout_value *v)
 {
-    (void)bits;
-    *row = 16 * w + l / 4 + 8 * (i >> 2);
-    *col = 4 * (l % 4) + (i & 3);
+    return &pl_fragments[pl_frag_of(v->layout.kind, v->bits)];
 }
 
-static void upcast_2x(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
-{
-    (void)bits;
-    *row = 16 * w + l / 4 + 8 * (i >> 2);
-    *col = 8 * (l & 1) + 4 * (l >> 1 & 1) + (i & 3);
-}
-
-static void upcast_4x(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
-{
-    (void)bits;
-    *row = 16 * w + l / 4 + 8 * (i >> 3);
-    *col = 8 * (l & 3) + (i & 7);
-}
-
-static void tcgen05(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
-{
-    (void)bits;
-    *row = 32 * w + 8 * (i >> 1) + l / 4;
-    *col = 2 * (l % 4) + (i & 1);
-}
-
-static void tmem_native(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
-{
-    (void)bits;
-    (void)i;
-    *row = 32 * w + l;
-    *col = 0;
-}
-
-/* One m16 tile a warp, the warps along the rows. A register holds 32 bits: 1, 2 or 4 elements next to each other along K. */
-static void mma_a(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
-{
-    int32_t n = 32 / bits, reg = i / n, slot = i % n;
-    *row = 16 * w + l / 4 + 8 * (reg & 1);
-    *col = 4 * n * (reg >> 1) + n * (l % 4) + slot;
-}
-
-/* (k, n), the same in every warp. */
-static void mma_b(int32_t w, int32_t l, int32_t i, int32_t bits, int32_t *row, int32_t *col)
-{
-    int32_t n = 32 / bits, reg = i / n, slot = i % n;
-    (void)w;
-    *row = 4 * n * reg + n * (l % 4) + slot;
-    *col = l / 4;
-}
-
-struct tile {
-    int32_t rows, cols, n_elems; /* at 32 bits where they depend on the width */
-    bool by_bits; /* MMA_A: cols and n_elems, MMA_B: rows and n_elems, times 32 / bits */
-    place_function *place;
-};
-static const struct tile tiles[PL_LAYOUT_COUNT] = {
-    [PL_LAYOUT_WGMMA] = {64, 8, 4, false, wgmma},
-    [PL_LAYOUT_WGMMA_8BIT] = {64, 16, 8, false, wgmma_8bit},
-    [PL_LAYOUT_WGMMA_UPCAST_2X] = {64, 16, 8, false, upcast_2x},
-    [PL_LAYOUT_WGMMA_UPCAST_4X] = {64, 32, 16, false, upcast_4x},
-    [PL_LAYOUT_TCGEN05] = {128, 8, 8, false, tcgen05},
-    [PL_LAYOUT_TMEM_NATIVE] = {128, 1, 1, false, tmem_native},
-    [PL_LAYOUT_MMA_A] = {64, 8, 4, true, mma_a},
-    [PL_LAYOUT_MMA_B] = {8, 8, 2, true, mma_b},
-    [PL_LAYOUT_MMA_ACC] = {64, 8, 4, false, wgmma},
-};
-
-static struct tile tile_of(const struct pl_layout_value *v)
-{
-    struct tile t = tiles[v->layout.kind];
-    int32_t n = t.by_bits && v->bits > 0 && v->bits < 32 ? 32 / v->bits : 1;
-    t.n_elems *= n;
-    if (v->layout.kind == PL_LAYOUT_MMA_B)
-        t.rows *= n;
-    else
-        t.cols *= n;
-    return t;
-}
+static int32_t n_tile_elems(const struct pl_fragment *f) { return pl_frag_n_runs(f) * f->n_run; }
 
 /* Extents of the array the tiles lie over: a reduced axis counts as one tile. */
-static void base_extents(const struct pl_layout_value *v, const struct tile *t, int64_t *rows,
-                         int64_t *cols)
+static void base_extents(const struct pl_layout_value *v, const struct pl_fragment *t,
+                         int64_t *rows, int64_t *cols)
 {
     bool no_rows = (v->layout.reduced_axes & 1) != 0, no_cols = (v->layout.reduced_axes & 2) != 0;
     *rows = no_rows ? t->rows : v->shape.d[0];
@@ -125,14 +115,13 @@ bool pl_layout_fits(const struct pl_layout_value *v)
     if (l->kind == PL_LAYOUT_STRIDED)
         return l->reduced_axes == 0 && l->vec > 0 && (l->vec & (l->vec - 1)) == 0 &&
                n % l->vec == 0;
-    if ((unsigned)l->kind >= PL_LAYOUT_COUNT || tiles[l->kind].place == NULL ||
-        (l->reduced_axes & ~3u) != 0 || base_rank(v) != 2)
+    if (pl_frag_of(l->kind, v->bits) == PL_FRAG_STRIDED || (l->reduced_axes & ~3u) != 0 ||
+        base_rank(v) != 2)
         return false;
-    bool is_width = v->bits == 8 || v->bits == 16 || v->bits == 32;
-    const struct tile t = tile_of(v);
-    base_extents(v, &t, &rows, &cols);
-    return (!t.by_bits || is_width) && rows > 0 && cols > 0 && rows % t.rows == 0 &&
-           cols % t.cols == 0;
+    const struct pl_fragment *t = fragment_of(v);
+    const int32_t k = l->kind == PL_LAYOUT_MMA_A ? 256 / v->bits : t->cols; /* of an instruction */
+    base_extents(v, t, &rows, &cols);
+    return rows > 0 && cols > 0 && rows % t->rows == 0 && cols % k == 0;
 }
 
 static int64_t n_total(const pl_shape *s)
@@ -144,23 +133,24 @@ static int64_t n_total(const pl_shape *s)
 }
 
 /* Element e of a thread over the base array, row and column. */
-static void base_place(const struct pl_layout_value *v, const struct tile *t, int32_t thread,
+static void base_place(const struct pl_layout_value *v, const struct pl_fragment *t, int32_t thread,
                        int64_t e, int64_t *row, int64_t *col)
 {
     int64_t rows, cols;
     int32_t r, c;
     base_extents(v, t, &rows, &cols);
-    int64_t tile = e / t->n_elems, tiles_across = cols / t->cols;
-    t->place(thread / 32, thread % 32, (int32_t)(e % t->n_elems), v->bits, &r, &c);
+    const int32_t n_elems = n_tile_elems(t);
+    int64_t tile = e / n_elems, tiles_across = cols / t->cols;
+    place(t, thread / 32, thread % 32, (int32_t)(e % n_elems), &r, &c);
     *row = tile / tiles_across * t->rows + r;
     *col = tile % tiles_across * t->cols + c;
 }
 
-static int64_t n_base(const struct pl_layout_value *v, const struct tile *t)
+static int64_t n_base(const struct pl_layout_value *v, const struct pl_fragment *t)
 {
     int64_t rows, cols;
     base_extents(v, t, &rows, &cols);
-    return rows / t->rows * (cols / t->cols) * t->n_elems;
+    return rows / t->rows * (cols / t->cols) * n_tile_elems(t);
 }
 
 /* What is left of a place when axes are reduced away. */
@@ -176,7 +166,7 @@ static int64_t reduced_index(const struct pl_layout_value *v, int64_t row, int64
 }
 
 /* In a reduced layout a thread keeps one element for each index that is left: the first. */
-static bool is_first(const struct pl_layout_value *v, const struct tile *t, int32_t thread,
+static bool is_first(const struct pl_layout_value *v, const struct pl_fragment *t, int32_t thread,
                      int64_t e)
 {
     int64_t row, col, mine[PL_MAX_RANK], other[PL_MAX_RANK];
@@ -198,10 +188,10 @@ int64_t pl_layout_n_elems(const struct pl_layout_value *v)
         int64_t chunk = (int64_t)v->layout.vec * PL_LAYOUT_THREADS;
         return (n_total(&v->shape) + chunk - 1) / chunk * v->layout.vec;
     }
-    const struct tile t = tile_of(v);
-    int64_t n = 0, all = n_base(v, &t);
+    const struct pl_fragment *t = fragment_of(v);
+    int64_t n = 0, all = n_base(v, t);
     for (int64_t e = 0; e < all; e++)
-        n += v->layout.reduced_axes == 0 || is_first(v, &t, 0, e);
+        n += v->layout.reduced_axes == 0 || is_first(v, t, 0, e);
     return n;
 }
 
@@ -229,12 +219,12 @@ bool pl_layout_forward(const struct pl_layout_value *v, int32_t thread, int64_t 
         unravel(&v->shape, flat, index);
         return true;
     }
-    const struct tile t = tile_of(v);
+    const struct pl_fragment *t = fragment_of(v);
     int64_t row, col, base = 0;
     if (v->layout.reduced_axes != 0)
         for (int64_t seen = -1; seen < elem; base++)
-            seen += is_first(v, &t, thread, base);
-    base_place(v, &t, thread, v->layout.reduced_axes != 0 ? base - 1 : elem, &row, &col);
+            seen += is_first(v, t, thread, base);
+    base_place(v, t, thread, v->layout.reduced_axes != 0 ? base - 1 : elem, &row, &col);
     (void)reduced_index(v, row, col, index);
     return true;
 }

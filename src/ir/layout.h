@@ -5,13 +5,45 @@
  * SPLAT are of any shape; the fragment layouts tile the last two axes (of a rank-2 array) and repeat. A layout may hold an element in
  * several threads (SPLAT, MMA_B, reduced layouts): forward tells all, backward gives the first.
  *
- * Order of a thread's elements: fragment tiles row by row, inside a tile as its registers and their slots are numbered.
- * Sources: PTX ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16" and its neighbours, "Matrix Fragments for mma.m16n8k16 ...",
- * "tcgen05 Data Path Layout Organization" (32x32b).
+ * Order of a thread's elements: fragment tiles row by row, inside a tile its runs as they are numbered (fragment.def).
  */
 #include <plaunch/trace.h>
 
 enum { PL_LAYOUT_THREADS = 128 };
+
+/* ---- fragments (fragment.def) ---- */
+
+enum pl_frag {
+    PL_FRAG_STRIDED,
+#define FRAGMENT(id, ...) PL_FRAG_##id,
+#include "src/ir/fragment.def"
+#undef FRAGMENT
+    PL_FRAG_COUNT
+};
+
+struct pl_lane_part {
+    uint8_t shift, bits, scale; /* scale * (lane >> shift & (2^bits - 1)) */
+};
+
+struct pl_fragment {
+    const char *name;
+    uint8_t rows, cols; /* of a tile */
+    uint8_t run_axis, n_run;
+    uint8_t n_down, down_rows, n_across, across_cols;
+    uint8_t warp_rows;
+    struct pl_lane_part row, col[2];
+};
+extern const struct pl_fragment pl_fragments[PL_FRAG_COUNT];
+
+/* The fragment of a layout of elements of 8, 16 or 32 bits; STRIDED for itself, SPLAT and other widths. */
+enum pl_frag pl_frag_of(pl_layout_kind kind, int32_t bits);
+/* Runs of a thread in one tile. */
+static inline int32_t pl_frag_n_runs(const struct pl_fragment *f)
+{
+    return f->n_down * f->n_across;
+}
+
+/* ---- values ---- */
 
 /* A value of one layout. bits: width of its elements, which MMA_A and MMA_B depend on (8, 16, 32). */
 struct pl_layout_value {

@@ -22,6 +22,23 @@ WORD_FUNCTION(pl_ir_atomic_word, pl_atomic, "add", "min", "max", "and", "or", "x
 WORD_FUNCTION(pl_ir_fence_word, pl_fence_kind, "async", "cta", "cluster", "gpu", "system")
 WORD_FUNCTION(pl_ir_by_word, pl_by, "copies", "mma", "threads", "copy_out")
 
+const char *pl_ir_shape_text(struct pl_arena *arena, const pl_shape *s)
+{
+    struct pl_buf t;
+    pl_buf_init(&t, arena, 48);
+    if (s->rank == 0)
+        pl_buf_puts(&t, "()");
+    for (int i = 0; i < s->rank; i++) {
+        if (i != 0)
+            pl_buf_putc(&t, 'x');
+        if (s->d[i] < 0)
+            pl_buf_putc(&t, '?');
+        else
+            pl_buf_i64(&t, s->d[i]);
+    }
+    return t.text != NULL ? t.text : "";
+}
+
 /* ---- state: dense numbers of what was printed so far ---- */
 
 struct printer {

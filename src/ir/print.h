@@ -17,6 +17,9 @@
 
 void pl_ir_print(const struct pl_fn *fn, struct pl_buf *out);
 
+/* Text of a shape, "64x64", "()" or "?x64", in an arena. */
+const char *pl_ir_shape_text(struct pl_arena *arena, const pl_shape *s);
+
 /* Words of the text form, for its reader; NULL past the end. */
 const char *pl_ir_layout_word(pl_layout_kind kind);
 const char *pl_ir_scope_word(pl_scope scope);

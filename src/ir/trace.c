@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/debug.h"
+#include "src/ir/print.h"
 
 #include <string.h>
 
@@ -15,19 +16,7 @@ struct pl_where pl_trace_at(pl_loc l) { return (struct pl_where){.file = l.file,
 
 const char *pl_trace_shape(pl_builder *b, const pl_shape *s)
 {
-    struct pl_buf t;
-    pl_buf_init(&t, b->fn->arena, 48);
-    if (s->rank == 0)
-        pl_buf_puts(&t, "()");
-    for (int i = 0; i < s->rank; i++) {
-        if (i != 0)
-            pl_buf_putc(&t, 'x');
-        if (s->d[i] < 0)
-            pl_buf_putc(&t, '?');
-        else
-            pl_buf_i64(&t, s->d[i]);
-    }
-    return t.text != NULL ? t.text : "";
+    return pl_ir_shape_text(b->fn->arena, s);
 }
 
 const char *pl_trace_block_name(enum pl_block_kind kind)

@@ -371,6 +371,11 @@ static struct pl_opnd less_coord(struct pl_lower *l, struct pl_opnd v, const str
 
 struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
 {
+    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1);
+}
+
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run)
+{
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
     const enum pl_stype t = bounds_type(l, r, a);
@@ -382,11 +387,11 @@ struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct 
         if (axis_is_safe(r, a, j))
             continue;
         const struct pl_coord *c = &zero;
-        bool is_last = false;
+        bool is_run = false;
         for (int i = 0; i < r->shape.rank; i++)
             if (r->axis_of[i] == j) {
                 c = &at[i];
-                is_last = i == r->shape.rank - 1;
+                is_run = i == run;
             }
         struct pl_opnd left = less_coord(l, as_s32(l, t, room(l, r, a, j)), c);
         const bool can_be_negative = may_begin_below(l, r, j);
@@ -396,7 +401,7 @@ struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct 
                 l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), pl_lower_affine(l, &r->offset[j], t)));
             skip = less_coord(l, skip, c);
         }
-        if (is_last) {
+        if (is_run) {
             in.hi = left;
             in.lo = skip;
             in.has_lo = can_be_negative;

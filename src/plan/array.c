@@ -20,12 +20,30 @@ static enum pl_stype scratch_type(pl_dtype t)
     return bytes == 8 ? PL_ST_b64 : bytes == 2 ? PL_ST_b16 : PL_ST_b32;
 }
 
-static bool same_lay(const struct pl_lay *x, const struct pl_lay *y)
+static uint32_t whole_array(pl_dtype t, const pl_shape *s)
 {
-    return x->vec == y->vec && x->n_chunks == y->n_chunks && x->frag == y->frag;
+    const int64_t n = pl_shape_n_elems(s);
+    const uint32_t es = t == PL_F16 || t == PL_BF16 ? 4 : pl_scratch_elem_bytes(t);
+    return n > UINT32_MAX / 16 ? UINT32_MAX / 2 : ((uint32_t)n * es + 15) / 16 * 16;
 }
 
-uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
+/* Of the operands that are brought into other layouts. */
+static uint32_t operands_need(const struct pl_lower *l, uint32_t id)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    uint32_t need = 0;
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        struct pl_lay want;
+        const struct pl_op *arg = pl_ir_op(l->fn, op->args[i]);
+        if (!pl_lay_wanted(l, id, i, &want) || pl_lay_same(&want, &l->lays[op->args[i]]))
+            continue;
+        const uint32_t n = whole_array(arg->dtype, &arg->shape);
+        need = n > need ? n : need;
+    }
+    return need;
+}
+
+static uint32_t own_need(const struct pl_lower *l, uint32_t id)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
     const bool is_send =
@@ -39,22 +57,30 @@ uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
         return moved;
     if (op->code == PL_OP_GATHER_ROWS)
         return (uint32_t)pl_shape_n_elems(&pl_ir_op(l->fn, op->args[0])->shape) * 4;
+    if (op->code == PL_OP_LOAD && op->shape.rank > 0 &&
+        pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_REGS)
+        return pl_lay_same(&l->lays[id], &l->var_lays[pl_ir_ref(l->fn, op->refs[0])->array])
+                   ? 0
+                   : whole_array(op->dtype, &op->shape);
     if (!is_send && op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST &&
         op->code != PL_OP_LAYOUT_CAST && op->code != PL_OP_EXTRACT)
         return 0;
     const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
-    const int64_t n = pl_shape_n_elems(&arg->shape);
-    if (arg->shape.rank == 0 || n <= 0)
+    if (arg->shape.rank == 0 || pl_shape_n_elems(&arg->shape) <= 0)
         return 0;
-    if (op->code == PL_OP_LAYOUT_CAST && same_lay(&l->lays[id], &l->lays[op->args[0]]))
+    if (op->code == PL_OP_LAYOUT_CAST && pl_lay_same(&l->lays[id], &l->lays[op->args[0]]))
         return 0;
     const bool is_spread = l->lays[op->args[0]].frag != PL_FRAG_STRIDED; /* made strided first */
     if (!is_spread &&
         (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0)))
         return 64;
-    const uint32_t es =
-        arg->dtype == PL_F16 || arg->dtype == PL_BF16 ? 4 : pl_scratch_elem_bytes(arg->dtype);
-    return n > UINT32_MAX / 16 ? UINT32_MAX / 2 : ((uint32_t)n * es + 15) / 16 * 16;
+    return whole_array(arg->dtype, &arg->shape);
+}
+
+uint32_t pl_scratch_need(const struct pl_lower *l, uint32_t id)
+{
+    const uint32_t own = own_need(l, id), operands = operands_need(l, id);
+    return own > operands ? own : operands;
 }
 
 struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index, uint32_t elem_bytes)
@@ -121,6 +147,8 @@ struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd ad
 pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k)
 {
     const int64_t first = (int64_t)k * l->unit_threads * lay->vec;
+    if (lay->frag != PL_FRAG_STRIDED)
+        return (pl_reg){0};
     if (first + (int64_t)l->unit_threads * lay->vec <= n_elems)
         return (pl_reg){0};
     return pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, pl_lower_rank(l),
@@ -156,15 +184,17 @@ static void set_guard(struct pl_lower *l, pl_reg p)
 void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v)
 {
     const uint32_t es = pl_scratch_elem_bytes(v->dtype);
+    const pl_reg owner = pl_lay_owner(l, &v->lay);
+    const int64_t step = pl_lay_run_axis(&v->lay, s->rank) == s->rank - 1 ? 1 : s->d[s->rank - 1];
     for (uint32_t k = 0; k < v->lay.n_chunks; k++) {
         struct pl_opnd addr = pl_scratch_addr(l, chunk_index(l, s, &v->lay, k), es);
-        pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
+        pl_reg p = owner.id != 0 ? owner : pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
         for (uint32_t i = 0; i < v->lay.vec; i++) {
             struct pl_opnd e = pl_lval_elem(l, v, k * v->lay.vec + i);
             set_guard(l, p);
             pl_scratch_store(l, v->dtype, addr, e);
             set_guard(l, (pl_reg){0});
-            addr.imm += es;
+            addr.imm += step * es;
         }
     }
 }
@@ -178,14 +208,18 @@ static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to,
 {
     const uint32_t es = pl_scratch_elem_bytes(v->dtype);
     const uint32_t n = v->lay.n_chunks * v->lay.vec;
+    const int run = pl_lay_run_axis(&v->lay, to->rank);
     struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
     for (uint32_t k = 0; elems != NULL && k < v->lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
         pl_chunk_coords(l, to, &v->lay, k, at);
         struct pl_opnd lin = pl_opnd_imm(0);
-        int64_t scale = 1;
+        int64_t scale = 1,
+                step = 0; /* of a run, which stands still along the axis that is not there */
         for (int f = from->rank - 1; f >= 0; f--) {
-            const struct pl_coord *c = &at[axis >= 0 && f >= axis ? f + 1 : f];
+            const int t = axis >= 0 && f >= axis ? f + 1 : f;
+            const struct pl_coord *c = &at[t];
+            step = t == run ? scale : step;
             struct pl_opnd x = pl_ix_add(&l->b, PL_ST_u32, c->thread, pl_opnd_imm(c->konst));
             lin = pl_ix_add(&l->b, PL_ST_u32, lin,
                             pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(scale)));
@@ -196,13 +230,12 @@ static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to,
             lin = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, lin, pl_opnd_imm(0),
                                            pl_opnd_reg(p)));
         struct pl_opnd addr = pl_scratch_addr(l, lin, es);
-        const bool is_last = axis == to->rank - 1;
         for (uint32_t i = 0; i < v->lay.vec; i++) {
-            if (i == 0 || !is_last)
+            if (i == 0 || step != 0)
                 elems[k * v->lay.vec + i] = pl_scratch_load(l, v->dtype, addr);
             else
                 elems[k * v->lay.vec + i] = elems[k * v->lay.vec];
-            addr.imm += es;
+            addr.imm += step * es;
         }
     }
     if (elems != NULL)
@@ -215,14 +248,14 @@ void pl_lower_iota(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval out = pl_lval_make(l, op->dtype, lay);
     const uint32_t n = lay.n_chunks * lay.vec;
     struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
-    const bool is_last = op->axis == op->shape.rank - 1;
+    const bool is_run = op->axis == pl_lay_run_axis(&lay, op->shape.rank);
     for (uint32_t k = 0; elems != NULL && k < lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
         pl_chunk_coords(l, &op->shape, &lay, k, at);
         for (uint32_t i = 0; i < lay.vec; i++) {
             struct pl_opnd x =
                 pl_ix_add(&l->b, PL_ST_u32, at[op->axis].thread,
-                          pl_opnd_imm(at[op->axis].konst + (is_last ? (int64_t)i : 0)));
+                          pl_opnd_imm(at[op->axis].konst + (is_run ? (int64_t)i : 0)));
             elems[k * lay.vec + i] = pl_elem_cast(l, PL_U32, op->dtype, x);
         }
     }
@@ -269,11 +302,11 @@ struct pl_lval pl_lval_strided(struct pl_lower *l, const pl_shape *s, const stru
 void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
-    if (in.lay.is_splat || same_lay(&in.lay, &l->lays[id])) {
+    if (in.lay.is_splat || pl_lay_same(&in.lay, &l->lays[id])) {
         l->vals[id] = in;
         return;
     }
-    pl_lower_note(l, op, "layout converted through shared memory");
+    pl_note_relayout(l, op, &in.lay, &l->lays[id]);
     l->vals[id] = pl_lval_relayout(l, &op->shape, &in, l->lays[id]);
 }
 

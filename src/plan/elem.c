@@ -67,6 +67,8 @@ static void unpack_halves(struct pl_lower *l, struct pl_opnd word, struct pl_opn
 struct pl_opnd pl_lval_unit(struct pl_lower *l, const struct pl_lval *v, enum pl_rep rep,
                             uint32_t i)
 {
+    if (v->words != NULL)
+        return pl_lval_elem(l, v, i);
     if (!v->lay.is_splat)
         return i < v->n_regs ? v->regs[i] : pl_opnd_imm(0);
     return rep == PL_REP_HALF2 ? pl_pack_halves(l, v->one, v->one) : v->one;
@@ -76,6 +78,9 @@ struct pl_opnd pl_lval_elem(struct pl_lower *l, const struct pl_lval *v, uint32_
 {
     if (v->lay.is_splat)
         return v->one;
+    if (v->words != NULL)
+        return pl_word_elem(l, v->dtype, v->lay.vec, v->words + i / v->lay.vec * (v->lay.vec / 4u),
+                            i % v->lay.vec);
     if (v->rep != PL_REP_HALF2)
         return i < v->n_regs ? v->regs[i] : pl_opnd_imm(0);
     struct pl_opnd halves[2];

@@ -1,8 +1,6 @@
 /*
- * Fragments: how the chunks of a rank-2 array lie in the threads of a warpgroup when the hardware, not memory, says so. A row says what
- * a fragment needs of a shape and where a thread's chunk k begins; a chunk is consecutive elements of a row.
- *
- * src/ir/layout.h says the same element by element; a test holds the two against each other.
+ * Fragment layouts in the plan: the tables of src/ir/fragment.def as index math of a thread, and values brought from one layout to
+ * another. A conversion goes through the unit's scratch area, whatever the two layouts are.
  */
 #include "src/plan/lower.h"
 
@@ -10,99 +8,168 @@
 
 enum { MAX_VEC = 16 };
 
-struct thread {
-    struct pl_opnd warp, lane, in_quad; /* u32 */
-};
-
-typedef void coords_function(struct pl_lower *l, const struct thread *t, const struct pl_lay *lay,
-                             const pl_shape *s, uint32_t k, struct pl_coord out[2]);
-
-static struct pl_opnd add(struct pl_lower *l, struct pl_opnd x, struct pl_opnd y)
+bool pl_lay_same(const struct pl_lay *x, const struct pl_lay *y)
 {
-    return pl_ix_add(&l->b, PL_ST_u32, x, y);
+    return x->vec == y->vec && x->n_chunks == y->n_chunks && x->frag == y->frag;
 }
 
-static struct pl_coord quad_columns(struct pl_lower *l, const struct thread *t, int64_t konst)
+/* A tile of one column is widened to the run that a chunk may have. */
+static uint32_t tile_cols(const struct pl_lay *lay)
 {
-    return (struct pl_coord){pl_ix_shl(&l->b, PL_ST_u32, t->in_quad, 1), 7, konst};
+    const struct pl_fragment *f = &pl_fragments[lay->frag];
+    return f->run_axis == 1 ? f->cols * (uint32_t)lay->vec / f->n_run : f->cols;
 }
 
-/* 64 rows, 16 a warp: two rows of 8 columns a quad of lanes. */
-static void wgmma_coords(struct pl_lower *l, const struct thread *t, const struct pl_lay *lay,
-                         const pl_shape *s, uint32_t k, struct pl_coord out[2])
+bool pl_frag_fits(enum pl_frag frag, const pl_shape *s)
 {
-    const uint32_t per_block = (uint32_t)s->d[1] / 4, i = k / per_block, j = k % per_block;
-    struct pl_opnd row =
-        add(l, pl_ix_shl(&l->b, PL_ST_u32, t->warp, 4), pl_ix_shr(&l->b, PL_ST_u32, t->lane, 2));
-    (void)lay;
-    out[0] = (struct pl_coord){row, 56, (int64_t)64 * i + 8 * (j % 2)};
-    out[1] = quad_columns(l, t, (int64_t)8 * (j / 2));
+    const struct pl_fragment *f = &pl_fragments[frag];
+    return frag != PL_FRAG_STRIDED && s->rank == 2 && s->d[0] % f->rows == 0 &&
+           s->d[1] % f->cols == 0;
 }
 
-/* 128 rows, 32 a warp: four rows of 8 columns a quad of lanes. */
-static void tcgen05_coords(struct pl_lower *l, const struct thread *t, const struct pl_lay *lay,
-                           const pl_shape *s, uint32_t k, struct pl_coord out[2])
+struct pl_lay pl_lay_frag(enum pl_frag frag, const pl_shape *s)
 {
-    const uint32_t per_block = (uint32_t)s->d[1] / 2, i = k / per_block, j = k % per_block;
-    struct pl_opnd row =
-        add(l, pl_ix_shl(&l->b, PL_ST_u32, t->warp, 5), pl_ix_shr(&l->b, PL_ST_u32, t->lane, 2));
-    (void)lay;
-    out[0] = (struct pl_coord){row, 104, (int64_t)128 * i + 8 * (j % 4)};
-    out[1] = quad_columns(l, t, (int64_t)8 * (j / 4));
+    const struct pl_fragment *f = &pl_fragments[frag];
+    struct pl_lay lay = {.frag = (uint8_t)frag, .vec = f->n_run};
+    if (f->cols == 1) /* a thread has a whole row: as much of it as one access can move */
+        while (lay.vec < MAX_VEC && s->d[1] % (2 * lay.vec) == 0)
+            lay.vec = (uint16_t)(2 * lay.vec);
+    lay.n_chunks = (uint32_t)(s->d[0] / f->rows * (s->d[1] / tile_cols(&lay)) * pl_frag_n_runs(f));
+    return lay;
 }
 
-/* 128 rows, one a thread. */
-static void rows_coords(struct pl_lower *l, const struct thread *t, const struct pl_lay *lay,
-                        const pl_shape *s, uint32_t k, struct pl_coord out[2])
+int pl_lay_run_axis(const struct pl_lay *lay, int rank)
 {
-    const uint32_t per_row = (uint32_t)s->d[1] / lay->vec;
-    struct pl_opnd row = add(l, pl_ix_shl(&l->b, PL_ST_u32, t->warp, 5), t->lane);
-    out[0] = (struct pl_coord){row, 128, (int64_t)128 * (k / per_row)};
-    out[1] = (struct pl_coord){pl_opnd_imm(0), 1, (int64_t)(k % per_row) * lay->vec};
+    return lay->frag != PL_FRAG_STRIDED ? pl_fragments[lay->frag].run_axis : rank - 1;
 }
 
-static const struct {
-    pl_layout_kind kind;
-    int32_t n_rows, n_cols; /* that a shape has multiples of */
-    uint16_t vec;           /* elements of a chunk; 0: as many as are in a row, at most MAX_VEC */
-    coords_function *coords;
-} frags[PL_FRAG_COUNT] = {
-    [PL_FRAG_WGMMA] = {PL_LAYOUT_WGMMA, 64, 8, 2, wgmma_coords},
-    [PL_FRAG_TCGEN05] = {PL_LAYOUT_TCGEN05, 128, 8, 2, tcgen05_coords},
-    [PL_FRAG_ROWS] = {PL_LAYOUT_TMEM_NATIVE, 128, 1, 0, rows_coords},
-};
-
-enum pl_frag pl_frag_of_layout(const pl_layout *layout)
+pl_reg pl_lay_owner(struct pl_lower *l, const struct pl_lay *lay)
 {
-    for (int f = 1; f < PL_FRAG_COUNT; f++)
-        if (frags[f].kind == layout->kind && layout->reduced_axes == 0)
-            return (enum pl_frag)f;
-    return PL_FRAG_STRIDED;
+    if (lay->frag == PL_FRAG_STRIDED || pl_fragments[lay->frag].warp_rows != 0)
+        return (pl_reg){0};
+    return pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(32));
 }
 
-bool pl_frag_fits(enum pl_frag f, const pl_shape *s)
+/* ---- coordinates ---- */
+
+static struct pl_opnd lane_part(struct pl_lower *l, const struct pl_lane_part *p)
 {
-    return f != PL_FRAG_STRIDED && s->rank == 2 && s->d[0] % frags[f].n_rows == 0 &&
-           s->d[1] % frags[f].n_cols == 0;
+    if (p->scale == 0)
+        return pl_opnd_imm(0);
+    struct pl_opnd x = pl_ix_shr(&l->b, PL_ST_u32, pl_lower_rank(l), p->shift);
+    x = pl_ix_and(&l->b, PL_ST_u32, x, (1 << p->bits) - 1);
+    return pl_ix_mul(&l->b, PL_ST_u32, x, pl_opnd_imm(p->scale));
 }
 
-struct pl_lay pl_lay_frag(enum pl_frag f, const pl_shape *s)
+static uint32_t most(const struct pl_lane_part *p) { return p->scale * ((1u << p->bits) - 1); }
+
+void pl_frag_offset(const pl_shape *s, const struct pl_lay *lay, uint32_t k, int64_t offset[2])
 {
-    uint32_t vec = frags[f].vec;
-    PL_ASSERT(pl_frag_fits(f, s));
-    for (uint32_t v = 1; frags[f].vec == 0 && v <= MAX_VEC && s->d[1] % v == 0; v *= 2)
-        vec = v;
-    return (struct pl_lay){.frag = (uint8_t)f,
-                           .vec = (uint16_t)vec,
-                           .n_chunks = (uint32_t)(pl_shape_n_elems(s) / (128 * (int64_t)vec))};
+    const struct pl_fragment *f = &pl_fragments[lay->frag];
+    const uint32_t n_runs = (uint32_t)pl_frag_n_runs(f), tile = k / n_runs, c = k % n_runs;
+    const uint32_t across = (uint32_t)s->d[1] / tile_cols(lay);
+    offset[0] = (int64_t)(tile / across * f->rows + c % f->n_down * f->down_rows);
+    offset[1] = (int64_t)(tile % across * tile_cols(lay) + c / f->n_down * f->across_cols);
 }
 
 void pl_frag_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
-                    struct pl_coord out[PL_MAX_RANK])
+                    struct pl_coord out[2])
 {
-    const struct pl_opnd rank = pl_lower_rank(l);
-    const struct thread t = {.warp = pl_ix_shr(&l->b, PL_ST_u32, rank, 5),
-                             .lane = pl_ix_and(&l->b, PL_ST_u32, rank, 31),
-                             .in_quad = pl_ix_and(&l->b, PL_ST_u32, rank, 3)};
-    frags[lay->frag].coords(l, &t, lay, s, k, out);
+    const struct pl_fragment *f = &pl_fragments[lay->frag];
+    int64_t offset[2];
+    pl_frag_offset(s, lay, k, offset);
+    struct pl_opnd warp = pl_ix_shr(&l->b, PL_ST_u32, pl_lower_rank(l), 5);
+    out[0] = (struct pl_coord){
+        pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, warp, pl_opnd_imm(f->warp_rows)),
+                  lane_part(l, &f->row)),
+        3u * f->warp_rows + most(&f->row) + 1, offset[0]};
+    out[1] = (struct pl_coord){
+        pl_ix_add(&l->b, PL_ST_u32, lane_part(l, &f->col[0]), lane_part(l, &f->col[1])),
+        most(&f->col[0]) + most(&f->col[1]) + 1, offset[1]};
+}
+
+/* ---- conversions ---- */
+
+static struct pl_lay frag_of_value(const struct pl_lower *l, pl_layout_kind kind, uint32_t val)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, val);
+    return pl_lay_frag(pl_frag_of(kind, pl_dtype_bits(op->dtype)), &op->shape);
+}
+
+bool pl_lay_wanted(const struct pl_lower *l, uint32_t id, uint32_t i, struct pl_lay *out)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    const uint32_t val = op->args[i];
+    if (val == 0 || pl_ir_op(l->fn, val)->shape.rank == 0)
+        return false;
+    const bool is_memory =
+        op->refs[0] != 0 && pl_ir_ref(l->fn, op->refs[0])->space != PL_SPACE_REGS;
+    switch ((int)op->code) { /* the others take any layout */
+    case PL_OP_UNARY:
+    case PL_OP_BINARY:
+    case PL_OP_FMA:
+    case PL_OP_CAST:
+    case PL_OP_BITCAST:
+    case PL_OP_SELECT: *out = l->lays[id]; return true;
+    case PL_OP_ARRAY:
+    case PL_OP_STORE:
+        if (is_memory)
+            return false;
+        *out = l->var_lays[pl_ir_ref(l->fn, op->refs[0])->array];
+        return true;
+    case PL_OP_SWAP: *out = l->lays[id]; return true;
+    case PL_OP_ATOMIC:
+        *out = op->is_flag                                             ? l->lays[id]
+               : i > 0 && pl_ir_op(l->fn, op->args[0])->shape.rank > 0 ? l->lays[op->args[0]]
+                                                                       : l->lays[val];
+        if (out->frag != PL_FRAG_STRIDED && pl_fragments[out->frag].warp_rows == 0)
+            *out = pl_lay_strided(pl_shape_n_elems(&pl_ir_op(l->fn, val)->shape), 1, 128);
+        return true;
+    case PL_OP_MMA:
+        *out = frag_of_value(l,
+                             i == 0   ? PL_LAYOUT_MMA_A
+                             : i == 1 ? PL_LAYOUT_MMA_B
+                                      : PL_LAYOUT_MMA_ACC,
+                             val);
+        return true;
+    case PL_OP_ACC_INIT: *out = frag_of_value(l, PL_LAYOUT_WGMMA, val); return true;
+    default: return false;
+    }
+}
+
+static const char *lay_name(const struct pl_lay *lay)
+{
+    return lay->frag != PL_FRAG_STRIDED ? pl_fragments[lay->frag].name : "STRIDED";
+}
+
+void pl_note_relayout(struct pl_lower *l, const struct pl_op *op, const struct pl_lay *from,
+                      const struct pl_lay *to)
+{
+    pl_lower_note(
+        l, op,
+        pl_arena_printf(l->arena, "layout converted through shared memory: %s(%u) to %s(%u)",
+                        lay_name(from), (unsigned)from->vec, lay_name(to), (unsigned)to->vec));
+}
+
+void pl_operands_convert(struct pl_lower *l, uint32_t id, struct pl_lval saved[PL_OP_MAX_ARGS])
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        struct pl_lay want;
+        const uint32_t val = op->args[i];
+        saved[i] = l->vals[val];
+        if (!pl_lay_wanted(l, id, i, &want) || l->vals[val].regs == NULL ||
+            l->vals[val].lay.is_splat || pl_lay_same(&want, &l->vals[val].lay))
+            continue;
+        pl_note_relayout(l, op, &saved[i].lay, &want);
+        l->vals[val] = pl_lval_relayout(l, &pl_ir_op(l->fn, val)->shape, &saved[i], want);
+    }
+}
+
+void pl_operands_restore(struct pl_lower *l, uint32_t id,
+                         const struct pl_lval saved[PL_OP_MAX_ARGS])
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    for (uint32_t i = op->n_args; i-- > 0;)
+        l->vals[op->args[i]] = saved[i];
 }

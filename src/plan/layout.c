@@ -13,10 +13,10 @@
 
 struct group {
     uint32_t parent;
-    uint16_t fixed_vec; /* 0: free */
-    uint16_t best_vec;
     uint8_t frag;       /* enum pl_frag: goes before every wish of a vec */
     bool is_set;        /* frag is not only a wish */
+    uint16_t fixed_vec; /* of strided chunks; 0: free */
+    uint16_t best_vec;
     uint16_t least_vec; /* that every member can use: of an asynchronous store */
 };
 
@@ -36,6 +36,8 @@ static uint32_t find(struct walk *w, uint32_t x)
     return x;
 }
 
+static bool is_fixed(const struct group *g) { return g->is_set || g->fixed_vec != 0; }
+
 static void join(struct walk *w, uint32_t x, uint32_t y)
 {
     uint32_t a = find(w, x), b = find(w, y);
@@ -47,17 +49,19 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
         b = swap;
     }
     struct group *ga = &w->groups[a], *gb = &w->groups[b];
+    const bool is_same = ga->frag == gb->frag && ga->fixed_vec == gb->fixed_vec;
+    if (is_fixed(ga) && is_fixed(gb) && !is_same)
+        return; /* where they meet the operand is converted */
     gb->parent = a;
     if (gb->best_vec > ga->best_vec)
         ga->best_vec = gb->best_vec;
     if (gb->least_vec > ga->least_vec)
         ga->least_vec = gb->least_vec;
-    if (ga->frag == PL_FRAG_STRIDED || (gb->is_set && !ga->is_set)) {
+    if (is_fixed(gb) || (!is_fixed(ga) && ga->frag == PL_FRAG_STRIDED)) {
         ga->frag = gb->frag;
         ga->is_set = gb->is_set;
-    }
-    if (ga->fixed_vec == 0)
         ga->fixed_vec = gb->fixed_vec;
+    }
 }
 
 static uint32_t pow2_divisor(int64_t v, uint32_t limit)
@@ -73,7 +77,7 @@ static uint32_t min_u32(uint32_t x, uint32_t y) { return x < y ? x : y; }
 /* ---- how wide an access can be ---- */
 
 static uint32_t global_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r,
-                                   const struct pl_array *a)
+                                   const struct pl_array *a, int axis)
 {
     const uint32_t es = pl_elem_bytes(a->dtype);
     const bool is_aligned = pl_array_has_fact(l, a, PL_FACT_ALIGN16);
@@ -81,19 +85,20 @@ static uint32_t global_align_bytes(const struct pl_lower *l, const struct pl_ref
     const int last = a->shape.rank - 1;
     if (!pl_array_has_fact(l, a, PL_FACT_UNIT_STRIDE) && !pl_array_has_fact(l, a, PL_FACT_DENSE))
         return es;
-    if (r->shape.rank == 0 || r->axis_of[r->shape.rank - 1] != last)
+    if (r->axis_of[axis] != last)
         return es;
     int64_t m = pl_affine_multiple(l->fn, &r->offset[last]);
     return min_u32(bytes, (uint32_t)(m > 16 ? 16 : m) * es);
 }
 
 static uint32_t shared_align_bytes(const struct pl_lower *l, const struct pl_ref_info *r,
-                                   const struct pl_ref_info *base, const struct pl_array *a)
+                                   const struct pl_array *a, int axis)
 {
+    const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
     const uint32_t es = pl_elem_bytes(a->dtype);
     const int last = base->shape.rank - 1;
     const struct pl_smem_place *p = &l->places[r->array];
-    if (r->shape.rank == 0 || r->axis_of[r->shape.rank - 1] != last)
+    if (r->axis_of[axis] != last)
         return es;
     if (base->view == PL_VIEW_RESHAPE &&
         (p->swizzle != PL_PLAN_SWIZZLE_NONE || p->panel_elems != p->n_cols) &&
@@ -105,7 +110,7 @@ static uint32_t shared_align_bytes(const struct pl_lower *l, const struct pl_ref
     return min_u32(bytes, (uint32_t)(m > 16 ? 16 : m) * es);
 }
 
-uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref)
+uint32_t pl_access_run(const struct pl_lower *l, uint32_t ref, int axis)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
@@ -115,10 +120,15 @@ uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref)
         return 1;
     uint32_t bytes = es;
     if (r->space == PL_SPACE_GMEM)
-        bytes = base->view == PL_VIEW_RESHAPE ? es : global_align_bytes(l, r, a);
+        bytes = base->view == PL_VIEW_RESHAPE ? es : global_align_bytes(l, r, a, axis);
     else if (r->space == PL_SPACE_SMEM)
-        bytes = shared_align_bytes(l, r, base, a);
-    return pow2_divisor(r->shape.d[r->shape.rank - 1], bytes < es ? 1 : bytes / es);
+        bytes = shared_align_bytes(l, r, a, axis);
+    return pow2_divisor(r->shape.d[axis], bytes < es ? 1 : bytes / es);
+}
+
+uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref)
+{
+    return pl_access_run(l, ref, pl_ir_ref(l->fn, ref)->shape.rank - 1);
 }
 
 uint32_t pl_send_min_vec(pl_dtype t)
@@ -150,27 +160,30 @@ static void offer(struct walk *w, uint32_t node, uint32_t vec)
         g->best_vec = (uint16_t)vec;
 }
 
-static void set_frag(struct walk *w, uint32_t node, enum pl_frag frag)
+/* What is fixed first counts: a second layout is met by a conversion. */
+static void fix(struct walk *w, uint32_t node, pl_layout layout, pl_dtype t)
 {
     struct group *g = &w->groups[find(w, node)];
+    const bool is_strided = layout.kind == PL_LAYOUT_STRIDED && layout.vec > 0;
+    const enum pl_frag frag = pl_frag_of(layout.kind, pl_dtype_bits(t));
+    if (is_fixed(g) || (!is_strided && frag == PL_FRAG_STRIDED))
+        return;
     g->frag = (uint8_t)frag;
-    g->is_set = true;
+    g->is_set = !is_strided;
+    g->fixed_vec = (uint16_t)(is_strided ? layout.vec : 0);
 }
 
-static void fix(struct walk *w, uint32_t node, pl_layout layout)
+static void fix_kind(struct walk *w, uint32_t val, pl_layout_kind kind)
 {
-    struct group *g = &w->groups[find(w, node)];
-    if (layout.kind == PL_LAYOUT_STRIDED && layout.vec > 0 && g->fixed_vec == 0)
-        g->fixed_vec = (uint16_t)layout.vec;
-    if (pl_frag_of_layout(&layout) != PL_FRAG_STRIDED)
-        set_frag(w, node, pl_frag_of_layout(&layout));
+    if (is_array_val(w, val))
+        fix(w, val, pl_layout_of(kind), w->fn->ops.data[val].dtype);
 }
 
 /* A fragment that saves a conversion: for a group that has none. */
 static void wish_frag(struct walk *w, uint32_t node, enum pl_frag frag)
 {
     struct group *g = &w->groups[find(w, node)];
-    if (g->frag == PL_FRAG_STRIDED)
+    if (!is_fixed(g) && g->frag == PL_FRAG_STRIDED)
         g->frag = (uint8_t)frag;
 }
 
@@ -216,7 +229,7 @@ static void visit(struct walk *w, uint32_t id)
             join(w, id, var);
         else
             offer(w, id, pl_access_vec(w->l, op->refs[0]));
-        fix(w, id, op->layout);
+        fix(w, id, op->layout, op->dtype);
         break;
     case PL_OP_SWAP:
         if (is_array_val(w, id) && is_regs)
@@ -245,11 +258,14 @@ static void visit(struct walk *w, uint32_t id)
         if (is_array_val(w, op->args[0]))
             wish_frag(w, op->args[0], pl_tmem_frag(&w->fn->refs.data[op->refs[0]].shape));
         break;
-    case PL_OP_ACC_LOAD: set_frag(w, id, PL_FRAG_WGMMA); break;
-    case PL_OP_ACC_INIT:
-        if (is_array_val(w, op->args[0]))
-            set_frag(w, op->args[0], PL_FRAG_WGMMA);
+    case PL_OP_MMA:
+        fix_kind(w, op->args[0], PL_LAYOUT_MMA_A);
+        fix_kind(w, op->args[1], PL_LAYOUT_MMA_B);
+        fix_kind(w, op->args[2], PL_LAYOUT_MMA_ACC);
+        fix_kind(w, id, PL_LAYOUT_MMA_ACC);
         break;
+    case PL_OP_ACC_LOAD: fix_kind(w, id, PL_LAYOUT_WGMMA); break;
+    case PL_OP_ACC_INIT: fix_kind(w, op->args[0], PL_LAYOUT_WGMMA); break;
     case PL_OP_ASYNC_STORE_SMEM:
         if (is_array_val(w, op->args[0])) {
             struct group *g = &w->groups[find(w, op->args[0])];
@@ -261,12 +277,13 @@ static void visit(struct walk *w, uint32_t id)
         break;
     case PL_OP_ARRAY:
         if (is_regs) {
-            fix(w, var, w->fn->arrays.data[w->fn->refs.data[op->refs[0]].array].layout);
+            const struct pl_array *a = &w->fn->arrays.data[w->fn->refs.data[op->refs[0]].array];
+            fix(w, var, a->layout, a->dtype);
             if (is_array_val(w, op->args[0]))
                 join(w, op->args[0], var);
         }
         break;
-    case PL_OP_LAYOUT_CAST: fix(w, id, op->layout); break;
+    case PL_OP_LAYOUT_CAST: fix(w, id, op->layout, op->dtype); break;
     default: break;
     }
 }

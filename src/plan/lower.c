@@ -289,6 +289,7 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_WAIT_LOAD_TMEM] = pl_lower_wait_load_tmem,
     [PL_OP_STORE_TMEM] = pl_lower_store_tmem,
     [PL_OP_COMMIT_TMEM] = pl_lower_commit_tmem,
+    [PL_OP_MMA] = pl_lower_mma,
     [PL_OP_BARRIER_ARRIVE] = pl_lower_barrier_arrive,
     [PL_OP_BARRIER_WAIT] = pl_lower_barrier_wait,
     [PL_OP_BARRIER_TEST] = pl_lower_barrier_test,
@@ -359,7 +360,10 @@ static void lower_block(struct pl_lower *l, uint32_t block)
             l->unit_threads = l->n_threads;
         if (l->tmem.has_loads && needs_tmem_loads(l, op))
             pl_tmem_settle_loads(l);
+        struct pl_lval saved[PL_OP_MAX_ARGS];
+        pl_operands_convert(l, id, saved);
         functions[op->code](l, id, op);
+        pl_operands_restore(l, id, saved);
         l->unit_threads = threads;
     }
     pl_tmem_settle_loads(l);

@@ -6,14 +6,15 @@
  *
  * Vocabulary. A *unit* executes an op: a warpgroup (128 threads), or a warp inside a warp role. *rank* is the thread's index in
  * its unit. A *chunk* is vec consecutive elements (row-major) that one thread holds: chunk k of rank t starts at element
- * (k * n_threads + t) * vec. In the WGMMA layout (the accumulators of one warpgroup, (m, n) with m a multiple of 64) chunk k is two
- * columns: with k = (i * n / 8 + j) * 2 + h, row 64 i + 16 * warp + 8 h + lane / 4, columns 8 j + 2 * (lane % 4) and the next. The *leader* is the one elected thread of a unit that issues copies and arrivals.
+ * (k * n_threads + t) * vec. In a fragment layout (src/ir/fragment.def; of rank-2 arrays) a chunk is a run of the fragment, chunks are
+ * numbered tile by tile, and a run may go down a column. The *leader* is the one elected thread of a unit that issues copies and arrivals.
  *
  * Registers of a value (struct pl_lval), by dtype: pred: one predicate an element. 8- and 16-bit integers and 8-bit floats: one
  * B32 an element, sign- or zero-extended (canonical). f16 and bf16: packed in pairs in a B32 where vec is even, else one B16.
  * 32-bit types: one B32. 64-bit types: one B64.
  */
 #include "src/ir/ir.h"
+#include "src/ir/layout.h"
 #include "src/plan/build.h"
 #include "src/plan/plan.h"
 
@@ -24,13 +25,10 @@
 /* How one dtype lies in registers. */
 enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE };
 
-/* How chunks lie over the rows and columns of a rank-2 array; STRIDED: over the row-major order of any array. */
-enum pl_frag { PL_FRAG_STRIDED, PL_FRAG_WGMMA, PL_FRAG_TCGEN05, PL_FRAG_ROWS, PL_FRAG_COUNT };
-
 /* Layout of an array value. */
 struct pl_lay {
     bool is_splat;
-    uint8_t frag;      /* enum pl_frag */
+    uint8_t frag;      /* enum pl_frag; NONE: chunks are strided */
     uint16_t vec;      /* elements of a chunk */
     uint32_t n_chunks; /* of each thread; the last one may lie beyond the array for some threads */
     bool
@@ -45,6 +43,8 @@ struct pl_lval {
     struct pl_opnd one;
     struct pl_opnd *regs;
     uint32_t n_regs;
+    const pl_reg
+        *words; /* 8-bit elements as they were loaded, four a word: then regs are not made */
 };
 
 /* Where an SMEM array lies: panels of panel_elems columns; in a panel, rows of row_bytes; panels of one 2-D slice follow each
@@ -171,13 +171,56 @@ struct pl_opnd pl_lower_stride(struct pl_lower *l, const struct pl_array *a,
                                int axis); /* elements, index type */
 bool pl_array_has_fact(const struct pl_lower *l, const struct pl_array *a, pl_fact fact);
 
+/* One axis index of an element: a register part below `bound`, the same for all chunks, plus a constant of the chunk. */
+struct pl_coord {
+    struct pl_opnd thread; /* u32 */
+    uint32_t bound;        /* thread < bound; 1: thread is 0 */
+    int64_t konst;
+};
+
 /* ---- layouts (layout.c) ---- */
 void pl_layout_walk(struct pl_lower *l);
 struct pl_lay pl_lay_strided(int64_t n_elems, uint32_t vec, uint32_t n_threads);
-/* Widest access of a ref that alignment proves, elements; 1..16 bytes. */
+/* Widest access of a ref along an axis that alignment proves, elements; 1..16 bytes. pl_access_vec: along the last one. */
+uint32_t pl_access_run(const struct pl_lower *l, uint32_t ref, int axis);
 uint32_t pl_access_vec(const struct pl_lower *l, uint32_t ref);
 /* Fewest elements of a chunk that st.async can move: 4 bytes. */
 uint32_t pl_send_min_vec(pl_dtype t);
+
+/* ---- fragments (frag.c) ---- */
+bool pl_lay_same(const struct pl_lay *x, const struct pl_lay *y);
+bool pl_frag_fits(enum pl_frag frag, const pl_shape *s);
+struct pl_lay pl_lay_frag(enum pl_frag frag, const pl_shape *s);
+/* Axis along which a chunk's elements follow each other. */
+int pl_lay_run_axis(const struct pl_lay *lay, int rank);
+/* Where several warps hold the same: the one that counts, a predicate; else none. */
+pl_reg pl_lay_owner(struct pl_lower *l, const struct pl_lay *lay);
+/* Row and column of chunk k less those of chunk 0. */
+void pl_frag_offset(const pl_shape *s, const struct pl_lay *lay, uint32_t k, int64_t offset[2]);
+void pl_frag_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
+                    struct pl_coord out[2]);
+/* The layout in which op `id` needs its i-th operand; false: in any. */
+bool pl_lay_wanted(const struct pl_lower *l, uint32_t id, uint32_t i, struct pl_lay *out);
+/* Bring operands into the layouts that their op needs, and back (a value has one layout for all its other users). */
+void pl_operands_convert(struct pl_lower *l, uint32_t id, struct pl_lval saved[PL_OP_MAX_ARGS]);
+void pl_operands_restore(struct pl_lower *l, uint32_t id,
+                         const struct pl_lval saved[PL_OP_MAX_ARGS]);
+void pl_note_relayout(struct pl_lower *l, const struct pl_op *op, const struct pl_lay *from,
+                      const struct pl_lay *to);
+
+/* ---- matrices (matrix.c, mma.c) ---- */
+
+/* How a fragment lies in shared memory, for the warp's matrix moves: not so, along its rows, across them. */
+enum pl_matrix_way { PL_MATRIX_NONE, PL_MATRIX_ROWS, PL_MATRIX_TRANSPOSED };
+enum pl_matrix_way pl_matrix_way(const struct pl_lower *l, uint32_t ref, const struct pl_lay *lay,
+                                 bool is_load);
+struct pl_matrix_words {
+    pl_reg *words; /* one a chunk, 32 bits */
+    bool is_load;
+};
+void pl_matrix_move(struct pl_lower *l, uint32_t ref, const struct pl_lay *lay,
+                    enum pl_matrix_way way, struct pl_matrix_words w);
+enum pl_stype pl_matrix_operand_type(pl_dtype t); /* f32 as tf32 */
 
 /* ---- shared memory (smem.c) ---- */
 bool pl_smem_map(struct pl_lower *l);
@@ -202,12 +245,6 @@ enum pl_sattr pl_tensor_group(const struct pl_lower *l);
 
 /* ---- access (access.c) ---- */
 
-/* One axis index of an element: a register part below `bound`, the same for all chunks, plus a constant of the chunk. */
-struct pl_coord {
-    struct pl_opnd thread; /* u32 */
-    uint32_t bound;        /* thread < bound; 1: thread is 0 */
-    int64_t konst;
-};
 /* Indices of the first element of chunk k. */
 void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
                      struct pl_coord out[PL_MAX_RANK]);
@@ -226,19 +263,15 @@ pl_reg pl_peer_address(struct pl_lower *l, uint32_t ref,
 bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref);
 /* Predicate: the whole ref is inside (uniform). */
 pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref);
-/* Of the chunk at `at`, elements lo <= v < hi along the last axis are inside; s32. has_lo: else lo is 0 for sure. */
+/* Of the chunk at `at`, elements lo <= v < hi are inside; s32. has_lo: else lo is 0 for sure. A chunk goes on along the last axis, or
+ * along axis `run`. */
 struct pl_inside {
     struct pl_opnd lo, hi;
     bool has_lo;
 };
 struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
-
-/* ---- fragments (frag.c) ---- */
-enum pl_frag pl_frag_of_layout(const pl_layout *layout); /* STRIDED: it is none */
-bool pl_frag_fits(enum pl_frag f, const pl_shape *s);
-struct pl_lay pl_lay_frag(enum pl_frag f, const pl_shape *s); /* which fits */
-void pl_frag_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
-                    struct pl_coord out[PL_MAX_RANK]);
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
+                               int run);
 
 /* ---- values (elem.c, cast.c) ---- */
 struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t,
@@ -305,11 +338,16 @@ void pl_store_variable(struct pl_lower *l, uint32_t array, const struct pl_lval 
  * 16-bit or 8-bit element). inside: which elements to touch; NULL: all. fill: bits of an element that is not loaded. */
 struct pl_chunk {
     uint32_t ref, vec;
+    bool
+        is_down; /* its elements follow each other along the first of two axes, not along the last one */
     const struct pl_coord *at;
     const struct pl_inside *inside;
     int64_t fill;
     const struct pl_send *send;
 };
+/* Element v of a chunk's words. */
+struct pl_opnd pl_word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, const pl_reg *words,
+                            uint32_t v);
 uint32_t pl_chunk_n_words(pl_dtype t, uint32_t vec);
 /* The words of one chunk as registers of v, and the registers of chunk k as words. */
 void pl_words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg *words,
@@ -366,7 +404,7 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
     pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
     pl_lower_load_tmem, pl_lower_wait_load_tmem, pl_lower_store_tmem, pl_lower_commit_tmem,
-    pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read,
-    pl_lower_prefetch, pl_lower_barrier_test, pl_lower_inline_ptx, pl_lower_gather_rows,
-    pl_lower_clc_ask, pl_lower_clc_next;
+    pl_lower_mma, pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait,
+    pl_lower_semaphore_read, pl_lower_prefetch, pl_lower_barrier_test, pl_lower_inline_ptx,
+    pl_lower_gather_rows, pl_lower_clc_ask, pl_lower_clc_next;
 #endif

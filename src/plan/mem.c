@@ -58,8 +58,8 @@ static struct pl_opnd extend(struct pl_lower *l, pl_dtype t, struct pl_opnd word
 }
 
 /* Element v of a chunk's words, canonical. */
-static struct pl_opnd word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, const pl_reg *words,
-                                uint32_t v)
+struct pl_opnd pl_word_elem(struct pl_lower *l, pl_dtype t, uint32_t vec, const pl_reg *words,
+                            uint32_t v)
 {
     const uint32_t es = pl_elem_bytes(t);
     if (es >= 4)
@@ -85,7 +85,7 @@ void pl_words_to_regs(struct pl_lower *l, const struct pl_lval *v, const pl_reg 
     const uint32_t n = pl_regs_per_chunk(v->rep, v->lay.vec);
     for (uint32_t i = 0; i < n; i++)
         regs[i] = v->rep == PL_REP_HALF2 ? pl_opnd_reg(words[i])
-                                         : word_elem(l, v->dtype, v->lay.vec, words, i);
+                                         : pl_word_elem(l, v->dtype, v->lay.vec, words, i);
 }
 
 static struct pl_opnd as_byte(struct pl_lower *l, pl_dtype t, struct pl_opnd e)
@@ -124,6 +124,11 @@ void pl_regs_to_words(struct pl_lower *l, const struct pl_lval *v, uint32_t vec,
     const pl_dtype t = v->dtype;
     const uint32_t es = pl_elem_bytes(t), n = pl_chunk_n_words(t, vec);
     const enum pl_stype wt = pl_chunk_word_type(t, vec);
+    if (v->words != NULL && v->lay.vec == vec) {
+        for (uint32_t i = 0; i < n; i++)
+            words[i] = v->words[k * n + i];
+        return;
+    }
     for (uint32_t i = 0; i < n; i++) {
         struct pl_opnd w;
         if (es >= 4) {
@@ -153,6 +158,7 @@ struct spot {
     const struct pl_chunk *c;
     pl_dtype t;
     uint32_t es;
+    int run; /* axis of the ref along which the chunk goes */
     enum pl_sattr space;
     bool is_global;
     bool is_linear; /* consecutive elements of the chunk are consecutive in memory */
@@ -173,7 +179,7 @@ static struct pl_opnd address(struct spot *s, uint32_t v)
     const struct pl_ref_info *r = pl_ir_ref(s->l->fn, s->c->ref);
     for (int i = 0; i < r->shape.rank; i++)
         at[i] = s->c->at[i];
-    at[r->shape.rank - 1].konst += v;
+    at[s->run].konst += v;
     return s->is_global ? pl_global_addr(s->l, s->c->ref, at) : pl_shared_addr(s->l, s->c->ref, at);
 }
 
@@ -185,13 +191,14 @@ static struct spot make_spot(struct pl_lower *l, const struct pl_chunk *c)
                      .c = c,
                      .t = r->dtype,
                      .es = pl_elem_bytes(r->dtype),
+                     .run = c->is_down || r->shape.rank == 0 ? 0 : r->shape.rank - 1,
                      .is_global = r->space == PL_SPACE_GMEM};
-    const uint32_t vec_ok = pl_access_vec(l, c->ref);
+    const uint32_t vec_ok = pl_access_run(l, c->ref, s.run);
     s.align_bytes = vec_ok * s.es;
     s.space = s.is_global    ? PL_SA_SPACE_global
               : r->peer != 0 ? PL_SA_SPACE_peer
                              : PL_SA_SPACE_shared;
-    const bool is_last = r->shape.rank > 0 && r->axis_of[r->shape.rank - 1] == base->shape.rank - 1;
+    const bool is_last = r->shape.rank > 0 && r->axis_of[s.run] == base->shape.rank - 1;
     if (s.is_global) {
         const struct pl_array *a = &l->fn->arrays.data[r->array];
         s.is_linear = is_last && base->view != PL_VIEW_RESHAPE &&
@@ -427,14 +434,11 @@ struct pass {
     uint32_t n_words; /* of one */
 };
 
-/* Threads whose chunk k lies beyond the array take no part: a predicate, none when all do. */
+/* Threads whose chunk k lies beyond the array, or is another's to store, take no part: a predicate, none when all do. */
 static pl_reg ragged_guard(struct pass *p, uint32_t k)
 {
-    const int64_t first = (int64_t)k * p->l->unit_threads * p->lay.vec;
-    if (first + (int64_t)p->l->unit_threads * p->lay.vec <= p->n_elems)
-        return (pl_reg){0};
-    return pl_build_compare(&p->l->b, PL_SA_CMP_lt, PL_ST_u32, pl_lower_rank(p->l),
-                            pl_opnd_imm((p->n_elems - first + p->lay.vec - 1) / p->lay.vec));
+    pl_reg owner = p->is_load ? (pl_reg){0} : pl_lay_owner(p->l, &p->lay);
+    return owner.id != 0 ? owner : pl_lay_guard(p->l, &p->lay, p->n_elems, k);
 }
 
 static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
@@ -442,15 +446,17 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
     struct pl_lower *l = p->l;
     struct pl_coord at[PL_MAX_RANK];
     struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
+    const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
     pl_chunk_coords(l, p->shape, &p->lay, k, at);
     if (is_bounded)
-        in = pl_bounds_chunk(l, p->a->ref, at);
+        in = pl_bounds_run(l, p->a->ref, at, run);
     pl_reg ragged = ragged_guard(p, k);
     if (ragged.id != 0 && is_bounded)
         in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0),
                                          pl_opnd_reg(ragged)));
     struct pl_chunk c = {.ref = p->a->ref,
                          .vec = p->lay.vec,
+                         .is_down = run != p->shape->rank - 1,
                          .at = at,
                          .inside = is_bounded ? &in : NULL,
                          .fill = p->fill,
@@ -478,6 +484,12 @@ static void all_chunks(struct pass *p, bool is_bounded)
 static void run_pass(struct pass *p)
 {
     struct pl_lower *l = p->l;
+    const enum pl_matrix_way way =
+        p->a->send == NULL ? pl_matrix_way(l, p->a->ref, &p->lay, p->is_load) : PL_MATRIX_NONE;
+    if (way != PL_MATRIX_NONE) {
+        pl_matrix_move(l, p->a->ref, &p->lay, way, (struct pl_matrix_words){p->words, p->is_load});
+        return;
+    }
     const bool is_bounded = p->a->oob != PL_OOB_PROMISE && pl_bounds_needed(l, p->a->ref);
     if (!is_bounded || p->lay.vec == 1) {
         all_chunks(p, is_bounded);
@@ -518,6 +530,10 @@ void pl_load_array(struct pl_lower *l, const struct pl_access *a, struct pl_lval
     for (uint32_t i = 0; i < p.n_words * v->lay.n_chunks; i++)
         p.words[i] = pl_build_reg(&l->b, word_class(v->dtype, v->lay.vec));
     run_pass(&p);
+    if (v->rep == PL_REP_WORD && pl_elem_bytes(v->dtype) == 1 && v->lay.vec % 4 == 0) {
+        v->words = p.words;
+        return;
+    }
     const uint32_t n_regs = pl_regs_per_chunk(v->rep, v->lay.vec);
     for (uint32_t k = 0; k < v->lay.n_chunks; k++)
         pl_words_to_regs(l, v, p.words + k * p.n_words, v->regs + k * n_regs);
@@ -595,7 +611,7 @@ static void load_scalar(struct pl_lower *l, const struct pl_access *a, struct pl
     set_guard(l, inside);
     pl_chunk_load(l, &c, &word);
     set_guard(l, (pl_reg){0});
-    v->one = word_elem(l, v->dtype, 1, &word, 0);
+    v->one = pl_word_elem(l, v->dtype, 1, &word, 0);
 }
 
 static void store_scalar(struct pl_lower *l, const struct pl_access *a, const struct pl_lval *v)
@@ -621,6 +637,8 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     if (lay.is_splat || r->space != PL_SPACE_SMEM)
         return 0;
+    if (pl_matrix_way(l, ref, &lay, true) != PL_MATRIX_NONE) /* lanes read for each other */
+        return 0;
     for (int i = 0; i < r->shape.rank; i++)
         if (r->offset[r->axis_of[i]].n_terms != 0)
             return 0;
@@ -633,9 +651,9 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
         for (int j = 0; is_same && j < pl_ir_ref(l->fn, r->base)->shape.rank; j++)
             is_same = pl_affine_same(&o->offset[j], &r->offset[j]);
         if (is_same)
-            return (q * PL_FRAG_COUNT + lay.frag) * 32 + lay.vec;
+            return q * 1024 + lay.frag * 32u + lay.vec;
     }
-    return (ref * PL_FRAG_COUNT + lay.frag) * 32 + lay.vec;
+    return ref * 1024 + lay.frag * 32u + lay.vec;
 }
 
 void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -650,6 +668,11 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     }
     if (r->space == PL_SPACE_REGS) {
         pl_load_variable(l, id, r->array);
+        const struct pl_lval v = l->vals[id];
+        if (!v.lay.is_splat && v.regs != NULL && !pl_lay_same(&v.lay, &l->lays[id])) {
+            pl_note_relayout(l, op, &v.lay, &l->lays[id]);
+            l->vals[id] = pl_lval_relayout(l, &op->shape, &v, l->lays[id]);
+        }
         return;
     }
     if (op->shape.rank == 0) {

@@ -409,11 +409,6 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval v = pl_lval_of(l, op->args[0]);
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
     const struct red r = start(l, op, v.dtype);
-    if (l->lays[id].frag != PL_FRAG_STRIDED) { /* a result that goes straight into accumulators */
-        pl_lower_refuse(l, op);
-        l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
-        return;
-    }
     v = pl_lval_strided(l, from, &v);
     if (v.lay.is_splat && op->scope <= PL_SCOPE_WARPGROUP) {
         struct pl_opnd x = pl_elem_cast(l, v.dtype, r.acc, v.one);
@@ -435,7 +430,10 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         reduce_all(l, id, op, &spread, pl_shape_n_elems(from));
         return;
     }
-    struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
+    const bool is_spread = l->lays[id].frag != PL_FRAG_STRIDED; /* made from a strided one */
+    const struct pl_lay lay =
+        is_spread ? pl_lay_strided(pl_shape_n_elems(&op->shape), 1, l->unit_threads) : l->lays[id];
+    struct pl_lval out = pl_lval_make(l, op->dtype, lay);
     const uint32_t group = op->axis == from->rank - 1 ? row_group(l, from, &spread.lay) : 0;
     if (group != 0) {
         reduce_rows(&r, &spread, group, &op->shape, &out);
@@ -444,5 +442,5 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
                       "reduced through shared memory: the axis is not inside a group of lanes");
         reduce_walk(&r, op, &spread, from, &out);
     }
-    l->vals[id] = out;
+    l->vals[id] = is_spread ? pl_lval_relayout(l, &op->shape, &out, l->lays[id]) : out;
 }

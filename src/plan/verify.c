@@ -119,6 +119,7 @@ static void check_opnd(struct verify *v, const struct pl_step *s, char letter,
     case 'V': check_list(v, o, class, false); break;
     case 'w': check_list(v, o, from, true); break;
     case 'v': check_list(v, o, from, false); break;
+    case 'E': check_list(v, o, PL_RC_B32, true); break;
     case 'C':
     case 'D': check_list(v, o, PL_RC_B32, false); break;
     case 'U': check_value(v, o, PL_RC_B64, false); break;
@@ -161,7 +162,7 @@ static void check_step(struct verify *v, const struct pl_step *s)
     if (s->guard.id != 0)
         check_reg(v, s->guard, PL_RC_PRED, false);
     /* Sources first: a step may overwrite its own source. */
-    static const char dests[] = "dprqWwO";
+    static const char dests[] = "dprqWwOE";
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < n; i++) {
             bool is_dest = false;

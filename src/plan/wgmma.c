@@ -20,16 +20,6 @@ struct operand {
     pl_reg desc;    /* of the panel's begin at the first element */
 };
 
-static enum pl_stype operand_type(pl_dtype t)
-{
-    return t == PL_F16    ? PL_ST_f16
-           : t == PL_BF16 ? PL_ST_bf16
-           : t == PL_E4M3 ? PL_ST_e4m3
-           : t == PL_E5M2 ? PL_ST_e5m2
-           : t == PL_I8   ? PL_ST_s8
-                          : PL_ST_tf32;
-}
-
 static uint32_t step_elems(const struct operand *o) { return STEP_BYTES / o->elem_bytes; }
 
 /* What the fields of a descriptor hold: PTX ISA, Asynchronous Warpgroup Level Matrix Shared Memory Layout, Matrix Descriptor. */
@@ -142,8 +132,8 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
             pl_build_step(&l->b,
                           &(struct pl_sdesc){
                               .op = acc->dtype == PL_F16 ? PL_STEP_wgmma_half : PL_STEP_wgmma,
-                              .type = (uint8_t)operand_type(x->dtype),
-                              .from = (uint8_t)operand_type(y->dtype),
+                              .type = (uint8_t)pl_matrix_operand_type(x->dtype),
+                              .from = (uint8_t)pl_matrix_operand_type(y->dtype),
                               .n = 6,
                               .opnds = {pl_build_list(&l->b, acc->regs + m * n_regs, n_regs),
                                         pl_opnd_reg(descriptor_at(l, &a, m, k)),
