@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/scarce.h"
 #include "tests/suite.h"
 
 static char nodriver_path[256];
@@ -280,24 +281,6 @@ START_TEST(memory_helpers)
 END_TEST
 
 /* ---- host memory ---- */
-
-static int n_until_empty, n_live;
-
-static void *get_scarce(size_t n_bytes, void *user)
-{
-    (void)user;
-    if (n_until_empty-- <= 0)
-        return NULL;
-    n_live++;
-    return malloc(n_bytes);
-}
-
-static void give_scarce(void *p, void *user)
-{
-    (void)user;
-    n_live -= p != NULL;
-    free(p);
-}
 
 START_TEST(creation_without_memory)
 {
