@@ -105,6 +105,27 @@ static bool configure_by_table(const pl_request *r, int32_t config, void *params
 }
 
 /* A kernel may index by its configuration: no other number reaches it. */
+START_TEST(options_that_mean_nothing)
+{
+    pl_launch_options o = with((pl_compile_policy)7);
+    launch_ok(); /* remembered: the next one is not taken for the same */
+    const uint64_t n = nd->n_calls[ND_LaunchKernelEx];
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6110);
+    ck_assert_ptr_nonnull(strstr(err.text, "policy"));
+    o = with(PL_COMPILE_BLOCK);
+    o.flags = PL_STRICT_NOTES | 8;
+    ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6110);
+    ck_assert_ptr_nonnull(strstr(err.text, "flags"));
+    ck_assert_int_eq(pl_prepare_all(ctx, &kernel, args, 2, &o, &err), PL_E_INVALID);
+    args[1].u.tensor.strides[0] = 50; /* rows of 100 elements */
+    ck_assert_int_eq(launch(), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6009);
+    ck_assert_uint_eq(nd->n_calls[ND_LaunchKernelEx], n);
+}
+END_TEST
+
 START_TEST(configurations_that_are_not_listed)
 {
     static const int32_t configs[] = {3, 4, 100, INT32_MAX, -1, -2, INT32_MIN + 1, INT32_MIN};
@@ -436,10 +457,10 @@ static Suite *make_suite(void)
 {
     const struct launch_group groups[] = {
         {"errors",
-         {broken_arguments, broken_kernels, broken_scalars, configurations_that_are_not_listed,
-          broken_bodies, recursion, recursion_from_callbacks, faults_name_the_last_launches,
-          last_launches_beside_launches, records_are_whole, places_of_calls, null_pointers,
-          rejections_are_told}},
+         {broken_arguments, broken_kernels, broken_scalars, options_that_mean_nothing,
+          configurations_that_are_not_listed, broken_bodies, recursion, recursion_from_callbacks,
+          faults_name_the_last_launches, last_launches_beside_launches, records_are_whole,
+          places_of_calls, null_pointers, rejections_are_told}},
     };
     Suite *s = suite_create("runtime_errors");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {

@@ -73,6 +73,30 @@ static void pipeline_body(pl_builder *b, const void *params)
     }
 }
 
+/* Outside roles, by two warpgroups: the copies are the CTA's, each warpgroup sums half of the rows. */
+static void halves_body(pl_builder *b, const void *params)
+{
+    const struct pipe_params *p = params;
+    const pl_shape half = PL_SHAPE(ROWS / 2, COLS);
+    pl_block_warpgroups(b, 2);
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(p->stages, ROWS, COLS), PL_SWIZZLE_AUTO);
+    pl_val row = pl_mul(b, pl_warpgroup_id(b), ROWS / 2);
+    PL_FOR(b, t, 0, pl_dim(b, pl_param(b, 0), 0))
+    {
+        struct staging s = {pl_at(b, pl_param(b, 0), t), buf};
+        const pl_pipeline_desc d = {
+            .stages = p->stages, .lag = p->lag, .copies = load_tile, .user = &s};
+        pl_ref sum = pl_regs(b, PL_F32, half, pl_layout_auto(), 0.0f);
+        PL_PIPELINE(b, k, slot, pl_scalar(b, 2), &d)
+        {
+            accumulate(b, sum, pl_window(b, pl_at(b, buf, slot), PL_OFF(b, row, 0), half), k);
+        }
+        pl_commit_smem(b); /* all have read the last slot before the next tile's copies */
+        pl_store(b, pl_window(b, pl_at(b, pl_param(b, 1), t), PL_OFF(b, row, 0), half),
+                 pl_load(b, sum));
+    }
+}
+
 /* ---- level 1: a pipe between a loading warp and a computing warpgroup ---- */
 
 static void roles_body(pl_builder *b, const void *params)
@@ -155,6 +179,7 @@ static const pl_kernel pipe_kernels[] = {
     PIPE_KERNEL(pipeline),
     PIPE_KERNEL(roles),
     PIPE_KERNEL(ring),
+    PIPE_KERNEL(halves),
 #undef PIPE_KERNEL
 };
 enum { N_PIPE_KERNELS = sizeof pipe_kernels / sizeof pipe_kernels[0] };

@@ -148,6 +148,74 @@ static void check_facts(struct args *a, size_t i, const pl_tensor *t)
     }
 }
 
+/* ---- elements that share an address ---- */
+
+static int64_t abs64(int64_t v) { return v < 0 ? -v : v; }
+
+/*
+ * Do two tensors with the same strides share an element, when one begins `delta` elements after the other? Index differences d with
+ * sum d * stride = delta are looked for from the axis of the largest stride down; at each axis only the two multiples next to what is
+ * left can lead anywhere when strides are nested (each one spans the smaller axes), as those of views of one array are.
+ */
+static bool shares_element(const pl_tensor *x, const pl_tensor *y, int64_t delta,
+                           uint32_t axes_left)
+{
+    int largest = -1;
+    for (int d = 0; d < x->rank; d++)
+        if ((axes_left >> d & 1) != 0 &&
+            (largest < 0 || abs64(x->strides[d]) > abs64(x->strides[largest])))
+            largest = d;
+    if (largest < 0 || x->strides[largest] == 0)
+        return delta == 0;
+    int64_t s = x->strides[largest], q = delta / s;
+    for (int64_t d = q - 1; d <= q + 1; d++)
+        if (d < x->shape[largest] && -d < y->shape[largest] &&
+            shares_element(x, y, delta - d * s, axes_left & ~(1u << largest)))
+            return true;
+    return false;
+}
+
+static int64_t gcd(int64_t x, int64_t y)
+{
+    while (y != 0) {
+        const int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return x;
+}
+
+/* Two axes that come back to one address: some steps along the one are some steps along the other. */
+static bool axes_meet(const pl_tensor *t, int d, int e)
+{
+    const int64_t x = abs64(t->strides[d]), y = abs64(t->strides[e]), g = gcd(x, y);
+    return y / g < t->shape[d] && x / g < t->shape[e];
+}
+
+/*
+ * The axis along which an element of t meets another one, -1: none. Certain overlap only: of one axis, of two, or of one step along an
+ * axis and the others as shares_element() looks for them.
+ */
+static int overlapping_axis(const pl_tensor *t)
+{
+    uint32_t long_axes = 0;
+    for (int d = 0; d < t->rank; d++)
+        if (t->shape[d] > 1 && t->strides[d] == 0)
+            return d;
+        else if (t->shape[d] > 1)
+            long_axes |= 1u << d;
+    for (int d = 0; d < t->rank; d++) {
+        if ((long_axes >> d & 1) == 0)
+            continue;
+        for (int e = d + 1; e < t->rank; e++)
+            if ((long_axes >> e & 1) != 0 && axes_meet(t, d, e))
+                return abs64(t->strides[d]) >= abs64(t->strides[e]) ? d : e;
+        if (shares_element(t, t, t->strides[d], long_axes & ~(1u << d)))
+            return d;
+    }
+    return -1;
+}
+
 static bool is_written(const pl_param_decl *p)
 {
     return p->role == PL_ROLE_OUT || p->role == PL_ROLE_INOUT;
@@ -175,39 +243,15 @@ static void check_tensor(struct args *a, size_t i)
         return;
     if (a->spans[i].end != 0) {
         check_address(a, i, t);
-        for (int d = 0; is_written(p) && d < t->rank; d++)
-            if (t->shape[d] > 1 && t->strides[d] == 0 && broken(a))
-                pl_d_arg_output_overlaps_itself(a->ds, at_values(a, i, d, 0, 1), p->name, d, 0LL);
+        const int d = is_written(p) ? overlapping_axis(t) : -1;
+        if (d >= 0 && broken(a))
+            pl_d_arg_output_overlaps_itself(a->ds, at(a, i, d), p->name, d,
+                                            (long long)t->strides[d]);
     }
     check_facts(a, i, t);
 }
 
 /* ---- one argument against another ---- */
-
-static int64_t abs64(int64_t v) { return v < 0 ? -v : v; }
-
-/*
- * Do two tensors with the same strides share an element, when one begins `delta` elements after the other? Index differences d with
- * sum d * stride = delta are looked for from the axis of the largest stride down; at each axis only the two multiples next to what is
- * left can lead anywhere when strides are nested (each one spans the smaller axes), as those of views of one array are.
- */
-static bool shares_element(const pl_tensor *x, const pl_tensor *y, int64_t delta,
-                           uint32_t axes_left)
-{
-    int largest = -1;
-    for (int d = 0; d < x->rank; d++)
-        if ((axes_left >> d & 1) != 0 &&
-            (largest < 0 || abs64(x->strides[d]) > abs64(x->strides[largest])))
-            largest = d;
-    if (largest < 0 || x->strides[largest] == 0)
-        return delta == 0;
-    int64_t s = x->strides[largest], q = delta / s;
-    for (int64_t d = q - 1; d <= q + 1; d++)
-        if (d < x->shape[largest] && -d < y->shape[largest] &&
-            shares_element(x, y, delta - d * s, axes_left & ~(1u << largest)))
-            return true;
-    return false;
-}
 
 static bool same_strides(const pl_tensor *x, const pl_tensor *y)
 {

@@ -57,6 +57,12 @@ static pl_status take_options(struct pl_ask *ask, const pl_launch_options *optio
     if (options->struct_size != sizeof *options)
         return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
                              "options->struct_size is not sizeof(pl_launch_options)");
+    if ((unsigned)options->policy > PL_COMPILE_ASYNC)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
+                             "options->policy is not a pl_compile_policy");
+    if ((options->flags & ~(uint32_t)(PL_ASSEMBLE_ISOLATED | PL_STRICT_NOTES)) != 0)
+        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
+                             "options->flags has bits that are no flag");
     ask->options = *options;
     if (options->stages != NULL)
         *options->stages = (pl_stage_ns){0};

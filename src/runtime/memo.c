@@ -36,8 +36,9 @@ static inline bool is_same_arg(const pl_arg *a, const pl_arg *b)
 
 static bool has_same_options(const struct pl_memo *m, const pl_launch_options *o)
 {
-    if (o->struct_size != sizeof *o || o->stages != NULL || o->pdl != m->is_pdl ||
-        o->flags != m->flags || o->config != m->config || o->workspace != m->workspace ||
+    if (o->struct_size != sizeof *o || o->stages != NULL ||
+        (unsigned)o->policy > PL_COMPILE_ASYNC || o->pdl != m->is_pdl || o->flags != m->flags ||
+        o->config != m->config || o->workspace != m->workspace ||
         (o->params == NULL) != (m->kernel_options == NULL))
         return false;
     return o->params == NULL || memcmp(o->params, m->option_bytes, m->n_option_bytes) == 0;

@@ -59,6 +59,19 @@ static inline bool scan(const pl_param_decl *p, const pl_tensor *t, struct span 
     return (*facts & p->required) == p->required;
 }
 
+/* Each axis steps over all that the axes after it span: no two elements share an address. */
+static bool is_nested(const pl_tensor *t)
+{
+    uint64_t inner = 0;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        const uint64_t n = (uint64_t)t->shape[i], s = (uint64_t)t->strides[i];
+        if (n > 1 && s <= inner)
+            return false;
+        inner += n > 1 ? (n - 1) * s : 0;
+    }
+    return true;
+}
+
 static bool is_scalar(const pl_param_decl *p, pl_arg_kind kind)
 {
     pl_dtype t = kind == PL_ARG_I32 ? PL_I32 : kind == PL_ARG_I64 ? PL_I64 : PL_F32;
@@ -88,7 +101,8 @@ bool pl_quick_args(const pl_kernel *k, const pl_arg *args, size_t n_args, pl_fac
                 return false;
             continue;
         }
-        if (!scan(p, &args[i].u.tensor, &spans[n_spans], &has) || !is_apart(spans, n_spans))
+        if (!scan(p, &args[i].u.tensor, &spans[n_spans], &has) || !is_apart(spans, n_spans) ||
+            (p->role != PL_ROLE_IN && !is_nested(&args[i].u.tensor)))
             return false;
         n_spans++;
         named |= p->specialised;
