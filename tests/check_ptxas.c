@@ -4,7 +4,7 @@
  * Facts turn; PL_LONG=1 takes all. Exit 77 where there is no toolkit.
  */
 #include "base/debug.h"
-#include "tests/plan_run.h"
+#include "tests/tcgen05_case.h"
 
 #include <unistd.h>
 
@@ -357,6 +357,25 @@ static int assemble_op(const char *ptxas, const struct op_case *c, int arch)
     return failed;
 }
 
+/* A product of tests/tcgen05_case.h. */
+static int assemble_product(const char *ptxas, const char *what, const struct ask *a)
+{
+    struct build *b = build_new(a, 0);
+    int failed = b->status != PL_OK;
+    if (failed)
+        printf("FAIL %s: status %d: %s\n", what, (int)b->status,
+               b->diags.list.n != 0 ? b->diags.list.data[0].text : "");
+    else
+        failed = assemble(ptxas, b, what);
+    build_free(b);
+    return failed;
+}
+
+static pl_arg some_tensor(pl_dtype t)
+{
+    return pl_arg_tensor(pl_tensor_make(4096, t, PL_SHAPE(1024, 1024)));
+}
+
 struct variant {
     const pl_kernel *kernel;
     int chip, config;
@@ -434,6 +453,31 @@ int main(void)
                 totals.n_failed += assemble_op(ptxas, &op_cases[i], chips[c]);
                 totals.n++;
             }
+    char what[64];
+    for (size_t i = 0; i < PL_COUNT(mm_cases); i++) {
+        const struct mm_case *c = &mm_cases[i];
+        const struct ask a = {.kernel = &mm,
+                              .params = &c->p,
+                              .params_bytes = sizeof c->p,
+                              .arch = 100,
+                              .args = {some_tensor(c->a), some_tensor(c->b), some_tensor(c->out)},
+                              .facts = all_facts};
+        snprintf(what, sizeof what, "product %d", (int)i);
+        totals.n_failed += assemble_product(ptxas, what, &a);
+        totals.n++;
+    }
+    for (size_t i = 0; i < PL_COUNT(tiles_cases); i++) {
+        const struct tiles_case *c = &tiles_cases[i];
+        const struct ask a = {.kernel = &tiled,
+                              .params = &c->p,
+                              .params_bytes = sizeof c->p,
+                              .arch = 100,
+                              .args = {some_tensor(c->t), some_tensor(c->t), some_tensor(PL_F32)},
+                              .facts = all_facts};
+        snprintf(what, sizeof what, "tiled product %d", (int)i);
+        totals.n_failed += assemble_product(ptxas, what, &a);
+        totals.n++;
+    }
     printf("%d variants, %d failed\n", totals.n, totals.n_failed);
     return totals.n_failed != 0;
 }

@@ -256,8 +256,8 @@ static inline pl_val pl_atomic_in_(pl_builder *b, pl_atomic op, pl_rv_ a, const 
 typedef enum pl_how { PL_HOW_AUTO, PL_HOW_TMA, PL_HOW_BULK, PL_HOW_ELEMENTS } pl_how;
 
 /*
- * A copy that reduces or multicasts is never made by elements: PL3190 where it would have to be. pair_axis_plus1 is
- * not served by this version: PL2094.
+ * A copy that reduces or multicasts is never made by elements: PL3190 where it would have to be. With pair_axis_plus1, src has twice
+ * the extent of dst along that axis, and each CTA of a cluster of 2 takes its half.
  */
 typedef struct pl_copy_opt {
     pl_val pred; /* rank-0 pred; id 0: always. False: 0 bytes move, the arrival still happens */

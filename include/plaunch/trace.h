@@ -407,13 +407,14 @@ typedef enum pl_where_at { PL_EACH_CTA, PL_LEADER } pl_where_at;
 /*
  * stages full and stages empty barriers plus per-thread slot and phases; owns no buffers (use pl_at(buf, slot)).
  * n_producers, n_consumers: units that arrive, for PL_BY_THREADS; 0 means 1.
- * full_at, empty_at: this version serves PL_EACH_CTA only (PL2094).
+ * full_at, empty_at: where the waited-on barrier lives. PL_LEADER: in the leader of a pair (the CTA of even rank), which alone waits; both
+ * CTAs arrive there, so a count says the arrivals of one. Chips with tcgen05; others refuse it (PL2094).
  */
 typedef struct pl_pipe_desc {
     int32_t stages; /* 1..32 */
     pl_by producer, consumer;
     int32_t n_producers, n_consumers;
-    pl_where_at full_at, empty_at; /* where the waited-on barrier lives */
+    pl_where_at full_at, empty_at;
     int32_t
         lag; /* 0, or 1: a slot is released one iteration late (matrix operations not yet awaited) */
 } pl_pipe_desc;

@@ -30,12 +30,6 @@ static void check_layout(struct pl_fn *fn, const char *what, const pl_layout *l,
         pl_d_layout_not_served(fn->diags, at(loc), what, pl_ir_layout_word(l->kind));
 }
 
-static void check_copy(struct pl_fn *fn, const struct pl_op *op)
-{
-    if (op->axis != 0)
-        pl_d_option_not_served(fn->diags, at(op->loc), "a copy with pair_axis_plus1");
-}
-
 static bool has_fp8(const struct pl_fn *fn, const struct pl_op *op)
 {
     for (uint32_t i = 0; i < op->n_args; i++) {
@@ -61,16 +55,17 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
                                  feature_text(PL_F_FP8), t->arch);
     else if (!info->is_served)
         pl_d_op_not_served(fn->diags, at(op->loc), info->name);
-    if (op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT)
-        check_copy(fn, op);
     if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)
         check_layout(fn, info->name, &op->layout, op->loc);
     if (op->code == PL_OP_ARRAY && pl_ir_ref(fn, op->refs[0])->space == PL_SPACE_REGS)
         check_layout(fn, "pl_regs", &pl_ir_array_of(fn, op->refs[0])->layout, op->loc);
 }
 
+/* Barriers at the leader of a pair belong to the tensor operations that span one. */
 static void check_pipe(struct pl_fn *fn, const struct pl_pipe_info *p)
 {
+    if ((fn->request.target->features & PL_F_TCGEN05) != 0)
+        return;
     if (p->desc.full_at == PL_LEADER)
         pl_d_option_not_served(fn->diags, at(p->loc), "a pipe with full_at PL_LEADER");
     if (p->desc.empty_at == PL_LEADER)

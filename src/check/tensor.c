@@ -112,13 +112,15 @@ static void check_access(struct pl_fn *fn, const struct pl_op *op)
 
 static bool is_fp8(pl_dtype t) { return t == PL_E4M3 || t == PL_E5M2; }
 
-static bool takes_dtypes(pl_dtype x, pl_dtype y, pl_dtype d)
+static bool takes_dtypes(pl_dtype x, pl_dtype y, pl_dtype d, bool is_tcgen05)
 {
     if (x == PL_F16 && y == PL_F16)
         return d == PL_F32 || d == PL_F16;
     if (is_fp8(x) && is_fp8(y))
         return d == PL_F32 || d == PL_F16;
-    if (x == PL_I8 && y == PL_I8)
+    const bool is_int = x == PL_I8 && y == PL_I8;
+    const bool is_any_int = (x == PL_I8 || x == PL_U8) && (y == PL_I8 || y == PL_U8);
+    if (is_int || (is_any_int && is_tcgen05))
         return d == PL_I32;
     bool is_tf32 = (x == PL_TF32 || x == PL_F32) && x == y;
     return ((x == PL_BF16 && y == PL_BF16) || is_tf32) && d == PL_F32;
@@ -134,7 +136,7 @@ struct mma {
 
 static void check_dtypes(struct pl_fn *fn, const struct mma *o)
 {
-    if (!takes_dtypes(o->x, o->y, o->d))
+    if (!takes_dtypes(o->x, o->y, o->d, o->is_tcgen05))
         pl_d_mma_operand_dtypes(fn->diags, at(o->loc), o->name, pl_dtype_name(o->x),
                                 pl_dtype_name(o->y), pl_dtype_name(o->d));
 }

@@ -157,6 +157,22 @@ static bool check_copy(pl_builder *b, const char *what, uint32_t src, uint32_t d
     return ok && s->dtype == d->dtype;
 }
 
+/*
+ * This CTA's half of a view that a pair shares along `axis`: rank & 1 says which. From here on it is a copy like any other.
+ */
+static uint32_t half_of_pair(pl_builder *b, uint32_t ref, int axis, pl_loc l)
+{
+    const struct pl_ref_info *r = ref_of(b, ref);
+    pl_shape s = r->shape;
+    pl_offs at = {.rank = s.rank};
+    for (int i = 0; i < s.rank; i++)
+        at.o[i] = pl_lit_i(b, 0);
+    s.d[axis] /= 2;
+    at.o[axis] = pl_op2_at(b, PL_REM, pl_cluster_rank_at(b, l), pl_lit_i(b, 2), l);
+    at.o[axis] = pl_op2_at(b, PL_MUL, at.o[axis], pl_lit_i(b, s.d[axis]), l);
+    return pl_window_at(b, pl_trace_ref(ref), at, s, l).id;
+}
+
 static struct pl_op *add_copy(pl_builder *b, enum pl_opcode code, const char *what, pl_ref src,
                               pl_ref dst, const pl_copy_opt *o, pl_loc l)
 {
@@ -180,6 +196,11 @@ static struct pl_op *add_copy(pl_builder *b, enum pl_opcode code, const char *wh
         pl_d_bad_choice(b->fn->diags, pl_trace_at(l), "keep_in_l2 of a copy (-1, 0, 1)",
                         o->keep_in_l2);
         return NULL;
+    }
+    if (o->pair_axis_plus1 != 0) {
+        s = half_of_pair(b, s, o->pair_axis_plus1 - 1, l);
+        if (s == 0)
+            return NULL;
     }
     struct pl_op *op = pl_trace_add(b, code, l, &id);
     if (op == NULL)

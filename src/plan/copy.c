@@ -98,6 +98,12 @@ static bool needs_engine(const struct copy *c)
     return c->op->sub != PL_OP2_NONE || c->op->mask != 0;
 }
 
+/* The arrival is at the leader of the pair, wherever the bytes go. */
+static bool is_for_leader(const struct copy *c)
+{
+    return c->is_in && pl_bar_is_at_leader(c->l, c->op->bar);
+}
+
 static bool may_hang_over(const struct copy *c)
 {
     return c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(c->l, c->global);
@@ -148,6 +154,7 @@ static bool can_bulk(const struct copy *c)
 {
     const struct pl_smem_place *p = c->place;
     if (!is_regular(c) || c->op->oob == PL_OOB_FILL || c->op->mask != 0 ||
+        is_for_leader(c) || /* its barrier is where the bytes go */
         (needs_engine(c) && may_hang_over(c)))
         return false;
     const int64_t row_bytes = c->g->shape.d[c->g->shape.rank - 1] * c->es;
@@ -353,9 +360,17 @@ static void announce(const struct copy *c)
     struct pl_lower *l = c->l;
     struct pl_opnd n = pl_opnd_imm(c->n_bytes);
     const pl_reg p = predicate(c);
+    pl_hazard_arrival(l);
     if (p.id != 0)
         n = pl_opnd_reg(
             pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, n, pl_opnd_imm(0), pl_opnd_reg(p)));
+    if (c->op->mask == 0 && is_for_leader(c)) {
+        struct pl_opnd addr = pl_bar_leader_addr(l, c->op->bar);
+        set_guard(l, pl_lower_leader(l));
+        pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, addr, n);
+        set_guard(l, (pl_reg){0});
+        return;
+    }
     if (c->op->mask == 0) {
         struct pl_opnd addr = pl_bar_addr(l, c->op->bar);
         set_guard(l, pl_lower_leader(l));
@@ -367,7 +382,8 @@ static void announce(const struct copy *c)
         if ((c->op->mask >> cta & 1) == 0)
             continue;
         pl_reg to = pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE,
-                                 pl_opnd_reg(pl_bar_value(l, c->op->bar)), pl_opnd_imm(cta));
+                                 pl_opnd_reg(pl_bar_value(l, c->op->bar)),
+                                 pl_opnd_imm(is_for_leader(c) ? cta & ~1u : cta));
         set_guard(l, pl_lower_leader(l));
         pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, pl_opnd_addr(to, 0), n);
         set_guard(l, (pl_reg){0});
@@ -411,7 +427,10 @@ static void put_box(const struct copy *c, const struct box *x)
         d.opnds[0] = shared;
         d.opnds[1] = x->map;
         d.opnds[2] = coords;
-        d.opnds[3] = pl_bar_addr(l, c->op->bar);
+        d.opnds[3] =
+            is_for_leader(c) ? pl_bar_leader_addr(l, c->op->bar) : pl_bar_addr(l, c->op->bar);
+        if (is_for_leader(c))
+            d.attrs[1] = PL_SA_GROUP_pair;
         d.opnds[4] = c->op->mask != 0
                          ? pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b16, pl_opnd_imm(c->op->mask)))
                          : pl_opnd_none();

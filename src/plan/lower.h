@@ -124,6 +124,7 @@ struct pl_lower {
     int32_t role_warpgroup, role_warp; /* -1: all, whole */
     uint32_t unit_threads;
     int loop_depth;
+    bool has_waits; /* threads of the unit may still be at a barrier that its leader has passed */
     bool has_pending_out; /* the unit has issued copies out since it last waited for all */
     bool has_idle_label;
     uint32_t idle_label; /* where CTAs without work go */
@@ -368,12 +369,29 @@ bool pl_view_axes_rise(const struct pl_ref_info *r);
 /* Rows of a GMEM view are runs of memory that begin at multiples of 16 bytes, as the copy engine wants them. */
 bool pl_view_has_rows(const struct pl_lower *l, uint32_t ref);
 
+/* ---- operands of the tensor core in shared memory (operand.c) ---- */
+struct pl_operand {
+    const struct pl_smem_place *place;
+    uint32_t elem_bytes;
+    bool is_tcgen05;  /* else of wgmma */
+    bool is_across;   /* K is the array's row axis */
+    uint32_t first;   /* elements of the start in its panel, along K (0 when across) */
+    pl_reg low, high; /* words of the descriptor of the panel's begin at the first element */
+};
+uint32_t pl_operand_step_elems(pl_dtype t); /* of K that one instruction takes */
+/* k_axis: of the ref. False when the tensor core cannot read it so, which is reported. */
+bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, int k_axis,
+                     struct pl_operand *o);
+/* The descriptor of block `block` of 64 along M (0 for the second operand, or for all of M) and step `k`. */
+pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t block, uint32_t k);
+
 /* ---- synchronisation (sync.c) ---- */
 void pl_unit_barrier(struct pl_lower *l); /* all threads of the unit meet; clears the hazards */
 void pl_cta_barrier(struct pl_lower *l);
 void pl_cluster_barrier_steps(struct pl_lower *l);
 void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
 void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
+void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);
 void pl_hazard_clear(struct pl_lower *l);
 struct pl_hazard *pl_hazard_save(struct pl_lower *l);
@@ -382,6 +400,10 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h);
 uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay); /* mem.c */
 pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar);
 struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar); /* shared address operand */
+/* A barrier that only the leader of a pair waits for: arrivals of both CTAs go there. */
+bool pl_bar_is_at_leader(const struct pl_lower *l, uint32_t bar);
+struct pl_opnd pl_bar_leader_addr(struct pl_lower *l, uint32_t bar); /* cluster address operand */
+pl_reg pl_pair_mask(struct pl_lower *l); /* both CTAs of this one's pair */
 void pl_lower_prologue(struct pl_lower *l);
 /* A CTA without work goes to the end at once, where that can be told (work.c). */
 void pl_lower_work(struct pl_lower *l);
@@ -403,8 +425,9 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
     pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
     pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
-    pl_lower_load_tmem, pl_lower_wait_load_tmem, pl_lower_store_tmem, pl_lower_commit_tmem,
-    pl_lower_mma, pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait,
-    pl_lower_semaphore_read, pl_lower_prefetch, pl_lower_barrier_test, pl_lower_inline_ptx,
-    pl_lower_gather_rows, pl_lower_clc_ask, pl_lower_clc_next;
+    pl_lower_tcgen05_mma, pl_lower_tcgen05_commit, pl_lower_load_tmem, pl_lower_wait_load_tmem,
+    pl_lower_store_tmem, pl_lower_commit_tmem, pl_lower_mma, pl_lower_atomic,
+    pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read, pl_lower_prefetch,
+    pl_lower_barrier_test, pl_lower_inline_ptx, pl_lower_gather_rows, pl_lower_clc_ask,
+    pl_lower_clc_next;
 #endif

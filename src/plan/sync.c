@@ -28,7 +28,7 @@ void pl_hazard_clear(struct pl_lower *l)
 {
     if (l->fn->arrays.n != 0)
         memset(l->hazards, 0, l->fn->arrays.n * sizeof *l->hazards);
-    l->scratch_is_read = false;
+    l->scratch_is_read = l->has_waits = false;
 }
 
 static uint32_t memory_of(const struct pl_lower *l, uint32_t array)
@@ -77,10 +77,39 @@ void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write)
         pl_unit_barrier(l);
 }
 
+/*
+ * An arrival by the leader alone may complete a phase, and what follows from it the next one. A thread that has not yet seen the phase
+ * before would then wait for ever, so the unit meets first, if it has waited since it last met. Lanes of one warp wait together.
+ */
+void pl_hazard_arrival(struct pl_lower *l)
+{
+    if (l->has_waits && l->unit_threads > 32)
+        pl_unit_barrier(l);
+}
+
+/* Does a round of the loop end with threads at a barrier that others have passed? */
+static bool round_ends_with_waits(const struct pl_lower *l, uint32_t body, uint32_t first)
+{
+    bool has_waits = false;
+    for (uint32_t id = first; id < l->fn->ops.n; id++) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        if (!pl_ir_block_is_in(l->fn, op->block, body))
+            break;
+        if (op->code == PL_OP_BARRIER_WAIT)
+            has_waits = true;
+        else if (op->block == body &&
+                 (op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_BARRIER_ARRIVE ||
+                  (op->code == PL_OP_BAR_SYNC && op->scope != PL_SCOPE_WARP)))
+            has_waits = false;
+    }
+    return has_waits;
+}
+
 /* Before a loop: what its last round may have left when the next begins. */
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
 {
     const struct pl_op *region = pl_ir_op(l->fn, region_op);
+    l->has_waits |= round_ends_with_waits(l, region->regions[0], region_op + 1);
     for (uint32_t id = region_op + 1; id < l->fn->ops.n; id++) {
         const struct pl_op *op = pl_ir_op(l->fn, id);
         if (!pl_ir_block_is_in(l->fn, op->block, region->regions[0]))
@@ -118,7 +147,8 @@ struct pl_hazard *pl_hazard_save(struct pl_lower *l)
     if (h != NULL && l->fn->arrays.n != 0)
         memcpy(h, l->hazards, l->fn->arrays.n * sizeof *h);
     if (h != NULL) { /* the scratch areas and tensor memory ride along */
-        h[l->fn->arrays.n] = (struct pl_hazard){.has_reads = l->scratch_is_read,
+        h[l->fn->arrays.n] = (struct pl_hazard){.read_key = l->has_waits,
+                                                .has_reads = l->scratch_is_read,
                                                 .has_writes = l->cta_scratch_is_read};
         h[l->fn->arrays.n + 1] = (struct pl_hazard){.has_reads = l->tmem.is_read,
                                                     .has_writes = l->tmem.is_written,
@@ -133,6 +163,7 @@ void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h)
         return;
     if (l->fn->arrays.n != 0)
         memcpy(l->hazards, h, l->fn->arrays.n * sizeof *h);
+    l->has_waits = h[l->fn->arrays.n].read_key != 0;
     l->scratch_is_read = h[l->fn->arrays.n].has_reads;
     l->cta_scratch_is_read = h[l->fn->arrays.n].has_writes;
     const struct pl_hazard *t = &h[l->fn->arrays.n + 1];
@@ -151,6 +182,7 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
             record(&l->hazards[a], true, h[a].write_key);
     }
     if (h != NULL) {
+        l->has_waits |= h[l->fn->arrays.n].read_key != 0;
         l->scratch_is_read |= h[l->fn->arrays.n].has_reads != 0;
         l->cta_scratch_is_read |= h[l->fn->arrays.n].has_writes != 0;
         l->tmem.is_read |= h[l->fn->arrays.n + 1].has_reads != 0;
@@ -163,6 +195,9 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
 
 void pl_unit_barrier(struct pl_lower *l)
 {
+    /* outside roles a warpgroup alone is not all who wait with the CTA's leader */
+    const bool is_whole = l->role_warpgroup >= 0 || l->unit_threads >= l->n_threads,
+               has_waits = l->has_waits && !is_whole;
     pl_tmem_before_barrier(l);
     if (l->unit_threads == 32) {
         pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
@@ -175,8 +210,9 @@ void pl_unit_barrier(struct pl_lower *l)
                                       pl_opnd_imm(FIRST_WARPGROUP_BARRIER));
         pl_build_do2(&l->b, PL_STEP_sync_threads, id, pl_opnd_imm(l->unit_threads));
     }
-    pl_tmem_after_barrier(l, l->role_warpgroup >= 0 || l->unit_threads >= l->n_threads);
+    pl_tmem_after_barrier(l, is_whole);
     pl_hazard_clear(l);
+    l->has_waits = has_waits;
 }
 
 void pl_cta_barrier(struct pl_lower *l)
@@ -345,11 +381,43 @@ pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar)
     return pl_ix_add(&l->b, PL_ST_u32, base, pl_opnd_imm(a.imm)).u.reg;
 }
 
+bool pl_bar_is_at_leader(const struct pl_lower *l, uint32_t bar)
+{
+    return l->n_ctas > 1 && pl_ir_group_of(l->fn, bar)->at == PL_LEADER;
+}
+
+static struct pl_opnd pair_leader(struct pl_lower *l)
+{
+    return pl_ix_and(&l->b, PL_ST_u32, pl_opnd_reg(pl_lower_sreg(l, PL_SR_cluster_rank)), ~1u);
+}
+
+struct pl_opnd pl_bar_leader_addr(struct pl_lower *l, uint32_t bar)
+{
+    return pl_opnd_addr(pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE,
+                                     pl_opnd_reg(pl_bar_value(l, bar)), pair_leader(l)),
+                        0);
+}
+
+pl_reg pl_pair_mask(struct pl_lower *l)
+{
+    struct pl_opnd both = pl_opnd_imm(3);
+    if (l->n_ctas > 2)
+        both = pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
+                                        pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, both)),
+                                        pair_leader(l)));
+    return pl_opnd_is_imm(both) ? pl_build_in_reg(&l->b, PL_ST_b16, both)
+                                : pl_build_convert(&l->b, PL_ST_u16, PL_ST_u32, PL_SA_NONE, both);
+}
+
 /* One arrival of the unit, all of whose threads have come; is_done: they are known to have. */
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar)
 {
     const struct pl_bar_group *g = pl_ir_group_of(l->fn, bar);
-    if (g->is_cluster && l->n_ctas > 1) { /* one thread for each CTA */
+    if (pl_bar_is_at_leader(l, bar)) {
+        struct pl_opnd addr = pl_bar_leader_addr(l, bar);
+        set_guard(l, pl_lower_leader(l));
+        pl_build_do1(&l->b, PL_STEP_bar_arrive_peer, addr);
+    } else if (g->is_cluster && l->n_ctas > 1) { /* one thread for each CTA */
         struct pl_opnd rank = pl_lower_rank(l);
         pl_reg to =
             pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, bar)),
@@ -437,6 +505,7 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
                 : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
                                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
     wait_phase(l, addr, parity);
+    l->has_waits = true;
     if (l->unit_has_tensor && (g->orders_tensor_core || g->n_mma_arrivals != 0))
         pl_build_do(&l->b, PL_STEP_tensor_after);
     pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_xor,
@@ -469,7 +538,10 @@ static void init_barriers(struct pl_lower *l)
     set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, tid, pl_opnd_imm(0)));
     for (uint32_t g = 1; g < fn->groups.n; g++) {
         const struct pl_bar_group *bg = &fn->groups.data[g];
-        const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas : 1);
+        const bool is_of_pair = bg->at == PL_LEADER && l->n_ctas > 1;
+        const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas
+                                                         : is_of_pair   ? 2
+                                                                        : 1);
         for (int i = 0; i < bg->n_barriers; i++)
             pl_build_do2(&l->b, PL_STEP_bar_init,
                          pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i),

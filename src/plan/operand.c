@@ -1,0 +1,114 @@
+/*
+ * Operands that the tensor core reads from shared memory by descriptors.
+ *
+ * An SMEM array of the plan (smem.c) is what it reads: panels as wide as the swizzle span W, 8 rows of a panel are one swizzle atom of
+ * 8 W bytes. Read along its rows (K is the last axis), the atoms of 8 rows follow each other (stride 8 W), and K goes on inside the
+ * panel, then in the next one. Read across (K is the row axis), 8 rows of K are an atom (stride 8 W), and the panels are what follows
+ * along M or N (the leading stride).
+ *
+ * Source: PTX ISA, Asynchronous Warpgroup Level Matrix Shared Memory Layout: Matrix Descriptor; TensorCore 5th Generation Family
+ * Instructions: Shared memory descriptor
+ */
+#include "src/plan/lower.h"
+
+#include "base/debug.h"
+
+enum { STEP_BYTES = 32, BLOCK_ROWS = 64, WINDOW_MASK = 0x3ffff };
+
+uint32_t pl_operand_step_elems(pl_dtype t) { return STEP_BYTES * 8 / (uint32_t)pl_dtype_bits(t); }
+
+/* The upper word is the same for all steps and blocks; the lower one begins with the address. */
+static void describe(struct pl_lower *l, struct pl_operand *o, struct pl_opnd addr)
+{
+    const uint32_t span = pl_swizzle_span(o->place->swizzle), stride = 8 * span;
+    const uint32_t leading = o->is_across ? o->place->panel_bytes : 16;
+    /* the swizzle from bit 29 or 30 of the word on, and the version, which wgmma does not have */
+    const uint32_t mode = o->is_tcgen05 ? (span == 128  ? 2u
+                                           : span == 64 ? 4u
+                                                        : 6u)
+                                                  << 29 |
+                                              1u << 14
+                                        : (span == 128  ? 1u
+                                           : span == 64 ? 2u
+                                                        : 3u)
+                                              << 30;
+    struct pl_opnd base =
+        addr.u.reg.id != 0 ? pl_opnd_reg(addr.u.reg) : pl_opnd_reg(pl_shared_base(l));
+    struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, base, pl_opnd_imm(addr.imm));
+    /* without the rank in a cluster, which stands above the window's own bits */
+    at = pl_ix_shr(&l->b, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, at, WINDOW_MASK), 4);
+    at = pl_ix_add(&l->b, PL_ST_u32, at, pl_opnd_imm((int64_t)(leading / 16) << 16));
+    o->low = pl_build_in_reg(&l->b, PL_ST_b32, at);
+    o->high = pl_build_in_reg(&l->b, PL_ST_b32, pl_opnd_imm((int64_t)mode | stride / 16));
+}
+
+static bool refuse_view(struct pl_lower *l, const struct pl_op *op, const char *which)
+{
+    pl_d_operand_view(l->diags, pl_lower_where(op), pl_op_infos[op->code].name, which);
+    l->status = PL_E_INVALID;
+    return false;
+}
+
+/* Which types are read across: of 16 bits, by tcgen05 also of 8. */
+static bool can_be_across(const struct pl_operand *o)
+{
+    return o->elem_bytes == 2 || (o->elem_bytes == 1 && o->is_tcgen05);
+}
+
+bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, int k_axis,
+                     struct pl_operand *o)
+{
+    const char *which = k_axis == 1 ? "first" : "second";
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const int last = pl_ir_ref(l->fn, r->base)->shape.rank - 1;
+    *o = (struct pl_operand){.place = &l->places[r->array],
+                             .elem_bytes = pl_elem_bytes(r->dtype),
+                             .is_tcgen05 = op->code == PL_OP_TCGEN05_MMA};
+    const bool is_whole = r->axis_of[0] + r->axis_of[1] == 2 * last - 1 &&
+                          r->axis_of[0] >= last - 1 && r->axis_of[1] >= last - 1;
+    if (last < 1 || !is_whole || r->peer != 0 || o->place->swizzle == PL_PLAN_SWIZZLE_NONE ||
+        pl_ir_ref(l->fn, r->base)->view == PL_VIEW_RESHAPE)
+        return refuse_view(l, op, which);
+    o->is_across = r->axis_of[k_axis] != last;
+    if (o->is_across && !can_be_across(o)) {
+        pl_d_operand_major(l->diags, pl_lower_where(op), pl_op_infos[op->code].name,
+                           pl_dtype_name(r->dtype), which);
+        l->status = PL_E_INVALID;
+        return false;
+    }
+    const struct pl_affine *row = &r->offset[last - 1], *col = &r->offset[last];
+    int64_t konst = 0;
+    const bool is_panel = pl_affine_multiple(l->fn, col) >= o->place->panel_elems;
+    const bool is_step = !o->is_across && pl_affine_is_const(col, &konst) &&
+                         konst % pl_operand_step_elems(r->dtype) == 0;
+    if (pl_affine_multiple(l->fn, row) < 8 || (!is_panel && !is_step))
+        return refuse_view(l, op, which);
+    o->first = is_panel ? 0 : (uint32_t)(konst % o->place->panel_elems);
+    struct pl_coord at[PL_MAX_RANK] = {{pl_opnd_imm(0), 1, 0}, {pl_opnd_imm(0), 1, 0}};
+    at[k_axis].konst = -(int64_t)o->first;
+    describe(l, o, pl_shared_addr(l, ref, at));
+    return true;
+}
+
+pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t block, uint32_t k)
+{
+    const struct pl_smem_place *p = o->place;
+    const uint32_t step = STEP_BYTES / o->elem_bytes;
+    uint32_t n_bytes;
+    if (o->is_across) {
+        n_bytes = k * step * p->row_bytes +
+                  block * (BLOCK_ROWS * o->elem_bytes / p->row_bytes) * p->panel_bytes;
+    } else {
+        const uint32_t along = (o->first + k * step) * o->elem_bytes;
+        n_bytes = along / p->row_bytes * p->panel_bytes + along % p->row_bytes +
+                  block * BLOCK_ROWS * p->row_bytes;
+    }
+    struct pl_opnd halves[2] = {
+        pl_ix_add(&l->b, PL_ST_u32, pl_opnd_reg(o->low), pl_opnd_imm(n_bytes / 16)),
+        pl_opnd_reg(o->high)};
+    return pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
+                                                    .type = PL_ST_b64,
+                                                    .from = PL_ST_b32,
+                                                    .n = 1,
+                                                    .opnds = {pl_build_list(&l->b, halves, 2)}});
+}

@@ -1,0 +1,192 @@
+/*
+ * Matrix operations of sm_100, end to end on the emulated driver: random matrices of small whole numbers, for which every product and
+ * sum is exact, against a triple loop in float64; over element types, sizes, swizzles, majors, places of A, pipes, pairs of CTAs and
+ * asynchronous policies.
+ */
+#include "tests/tcgen05_case.h"
+
+static const char *const policies[] = {"eager", "late", "random:5", "random:6"};
+
+static void ck_product(const void *got, pl_dtype out, int64_t m, int64_t n,
+                       double (*want)(const void *user, int64_t i, int64_t j), const void *user,
+                       const char *what)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const double w = want(user, i, j), have = get_elem(got, out, i * n + j);
+            ck_assert_msg(have == w, "%s (%lld, %lld): %g, not %g", what, (long long)i,
+                          (long long)j, have, w);
+        }
+}
+
+struct factors {
+    const void *x, *y;
+    pl_dtype a, b;
+    int64_t m, n, k;
+    bool a_is_across, b_is_across;
+    double start;
+};
+
+static double product(const void *user, int64_t i, int64_t j)
+{
+    const struct factors *f = user;
+    double sum = f->start;
+    for (int64_t k = 0; k < f->k; k++)
+        sum += get_elem(f->x, f->a, f->a_is_across ? k * f->m + i : i * f->k + k) *
+               get_elem(f->y, f->b, f->b_is_across ? k * f->n + j : j * f->k + k);
+    return sum;
+}
+
+START_TEST(products_of_whole_numbers_are_exact)
+{
+    const struct mm_case *c = &mm_cases[_i];
+    const struct mm_params *p = &c->p;
+    const int64_t n_k = (int64_t)p->k * p->n_steps;
+    for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
+        driver_use(100, policies[policy]);
+        pl_tensor x =
+            tensor_new(c->a, p->a_is_across ? PL_SHAPE(n_k, p->m) : PL_SHAPE(p->m, n_k), 0, 0);
+        pl_tensor y =
+            tensor_new(c->b, p->b_is_across ? PL_SHAPE(n_k, p->n) : PL_SHAPE(p->n, n_k), 0, 0);
+        pl_tensor z = tensor_new(c->out, PL_SHAPE(p->m, p->n), 0, 0);
+        void *hx = fill_random(&x), *hy = fill_random(&y);
+        struct ask a = {.kernel = &mm,
+                        .params = p,
+                        .params_bytes = sizeof *p,
+                        .arch = 100,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                        .grid = {1, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&z);
+        const struct factors f = {.x = hx,
+                                  .y = hy,
+                                  .a = c->a,
+                                  .b = c->b,
+                                  .m = p->m,
+                                  .n = p->n,
+                                  .k = n_k,
+                                  .a_is_across = p->a_is_across,
+                                  .b_is_across = p->b_is_across,
+                                  .start = p->starts_at_5 ? 5 : 0};
+        char what[64];
+        snprintf(what, sizeof what, "case %d %s", _i, policies[policy]);
+        ck_product(got, c->out, p->m, p->n, product, &f, what);
+        free(hx);
+        free(hy);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+        free_tensor(&z);
+    }
+}
+END_TEST
+
+START_TEST(pipes_and_pairs_multiply)
+{
+    const struct tiles_case *c = &tiles_cases[_i];
+    const pl_dtype out = PL_F32;
+    for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
+        driver_use(100, policies[policy]);
+        pl_tensor x = tensor_new(c->t, PL_SHAPE(c->m, c->k), 0, 0),
+                  y = tensor_new(c->t, PL_SHAPE(c->k, c->n), 0, 0),
+                  z = tensor_new(out, PL_SHAPE(c->m, c->n), 0, 0);
+        void *hx = fill_random(&x), *hy = fill_random(&y);
+        struct ask a = {.kernel = &tiled,
+                        .params = &c->p,
+                        .params_bytes = sizeof c->p,
+                        .arch = 100,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                        .grid = {c->n_blocks, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&z);
+        const struct factors f = {.x = hx,
+                                  .y = hy,
+                                  .a = c->t,
+                                  .b = c->t,
+                                  .m = c->m,
+                                  .n = c->n,
+                                  .k = c->k,
+                                  .b_is_across = true};
+        char what[64];
+        snprintf(what, sizeof what, "case %d %s", _i, policies[policy]);
+        ck_product(got, out, c->m, c->n, product, &f, what);
+        free(hx);
+        free(hy);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+        free_tensor(&z);
+    }
+}
+END_TEST
+
+/* ---- what the plan refuses ---- */
+
+static pl_ref operand(pl_builder *b, pl_dtype t, pl_shape s)
+{
+    return pl_smem(b, t, s, pl_mma_transforms(b, t, s.d[1]));
+}
+
+/* y as (k, n) in memory: for 32-bit types the tensor core wants K last. */
+static void major_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_tcgen05_mma(b, pl_tmem(b, PL_F32, PL_SHAPE(128, 32), 0),
+                   operand(b, PL_TF32, PL_SHAPE(128, 32)), operand(b, PL_TF32, PL_SHAPE(32, 32)),
+                   NULL);
+}
+TENSORS(major, 0, 0);
+
+/* Rows from the 4th on are no whole swizzle atoms. */
+static void view_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref y =
+        pl_window(b, operand(b, PL_BF16, PL_SHAPE(72, 64)), PL_OFF(b, 4, 0), PL_SHAPE(64, 64));
+    pl_tcgen05_mma(b, pl_tmem(b, PL_F32, PL_SHAPE(128, 64), 0),
+                   operand(b, PL_BF16, PL_SHAPE(128, 64)), pl_transpose(b, y), NULL);
+}
+TENSORS(view, 0, 0);
+
+/* Each warpgroup an accumulator of its own: two threads would issue. */
+static void unit_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_block_warpgroups(b, 2);
+    pl_ref acc = pl_tmem(b, PL_F32, PL_SHAPE(2, 128, 64), 0);
+    pl_tcgen05_mma(b, pl_at(b, acc, pl_warpgroup_id(b)), operand(b, PL_BF16, PL_SHAPE(128, 64)),
+                   operand(b, PL_BF16, PL_SHAPE(64, 64)), NULL);
+}
+TENSORS(unit, 0, 0);
+
+START_TEST(operations_that_cannot_be_made_are_refused)
+{
+    static const struct {
+        int code;
+        const pl_kernel *kernel;
+    } cases[] = {{4190, &major}, {4191, &view}, {4192, &unit}};
+    struct ask a = {.kernel = cases[_i].kernel, .arch = 100, .grid = {1, 1, 1}};
+    struct build *b = build_new(&a, 0);
+    ck_assert_int_eq(b->status, PL_E_INVALID);
+    ck_assert_int_eq(b->diags.list.data[0].info->code, cases[_i].code);
+    ck_assert_ptr_null(b->out.text);
+    build_free(b);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    rnd = random_start("check_plan_tcgen05");
+    Suite *s = suite_create("plan_tcgen05");
+    TCase *t = tcase_create("results");
+    tcase_set_timeout(t, 400);
+    tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, PL_COUNT(mm_cases));
+    tcase_add_loop_test(t, pipes_and_pairs_multiply, 0, PL_COUNT(tiles_cases));
+    tcase_add_loop_test(t, operations_that_cannot_be_made_are_refused, 0, 3);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+#include "tests/suite.h"
