@@ -182,9 +182,10 @@ CUresult pl_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_op
                                   unsigned int n_lib_options)
 {
     char *text;
+    size_t n_bytes;
     if (library == NULL || path == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_file_read(path, &text);
+    CUresult r = pl_file_read(path, &text, &n_bytes);
     if (r != CUDA_SUCCESS)
         return r;
     r = pl_cuLibraryLoadData(library, text, options, values, n_options, lib_options, lib_values,

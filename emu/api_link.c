@@ -6,6 +6,7 @@
 #include "config.h"
 #endif
 #include "emu/api_diag.h"
+#include "emu/api_fatbin.h"
 #include "emu/api_module.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 struct pl_link {
     struct pl_obj obj;
     struct pl_jit_options options;
+    int sm;     /* compute capability * 10 of the device that the link is for */
     char *text; /* NULL: nothing was added yet */
     size_t n_bytes;
 };
@@ -26,6 +28,7 @@ CUresult pl_cuLinkCreate_v2(unsigned int n_options, CUjit_option *options, void 
     struct pl_link *l = calloc(1, sizeof *l);
     if (l == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    l->sm = pl_ctx_current()->device->chip->sm;
     CUresult r = pl_jit_read(&l->options, n_options, options, values);
     if (r == CUDA_SUCCESS && !pl_obj_add(&l->obj, PL_OBJ_LINK))
         r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -48,22 +51,25 @@ static CUresult refuse(const struct pl_link *l, struct pl_say *say, CUresult r)
     return r;
 }
 
-static CUresult add_text(struct pl_link *l, const char *text)
+static CUresult add_image(struct pl_link *l, const void *image)
 {
     struct pl_say say;
     size_t n_bytes;
+    char *held;
     pl_say_init(&say);
-    CUresult r = pl_image_check(text, &n_bytes, &say.diags);
+    CUresult r = pl_image_open(&image, (uint16_t)l->sm, &held, &n_bytes, &say.diags);
     if (r == CUDA_SUCCESS && l->text != NULL) {
         pl_d_link_two(&say.diags, (struct pl_where){0});
         r = CUDA_ERROR_NOT_SUPPORTED;
     }
     r = refuse(l, &say, r);
-    if (r != CUDA_SUCCESS)
-        return r;
-    l->text = strdup(text);
-    l->n_bytes = n_bytes + 1; /* with its NUL: what comes out goes straight into a load */
-    return l->text != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS) {
+        l->text = strdup(image);
+        l->n_bytes = n_bytes + 1; /* with its NUL: what comes out goes straight into a load */
+        r = l->text != NULL ? r : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    free(held);
+    return r;
 }
 
 CUresult pl_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t n_bytes,
@@ -80,11 +86,15 @@ CUresult pl_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
     CUresult r = pl_jit_read(&ignored, n_options, options, values);
     if (r != CUDA_SUCCESS)
         return r;
-    char *text = strndup(data, n_bytes);
-    if (text == NULL)
+    if (n_bytes < 4 || pl_fatbin_is_cut(data, n_bytes))
+        return CUDA_ERROR_INVALID_IMAGE;
+    char *image = malloc(n_bytes + 1);
+    if (image == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    r = n_bytes < 4 ? CUDA_ERROR_INVALID_IMAGE : add_text(l, text);
-    free(text);
+    memcpy(image, data, n_bytes);
+    image[n_bytes] = '\0';
+    r = add_image(l, image);
+    free(image);
     return r;
 }
 
@@ -92,14 +102,15 @@ CUresult pl_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char 
                              unsigned int n_options, CUjit_option *options, void **values)
 {
     char *text;
+    size_t n_bytes;
     if (pl_obj_find(state, PL_OBJ_LINK) == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     if (path == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_file_read(path, &text);
+    CUresult r = pl_file_read(path, &text, &n_bytes);
     if (r != CUDA_SUCCESS)
         return r;
-    r = pl_cuLinkAddData_v2(state, type, text, strlen(text) + 1, path, n_options, options, values);
+    r = pl_cuLinkAddData_v2(state, type, text, n_bytes + 1, path, n_options, options, values);
     free(text);
     return r;
 }

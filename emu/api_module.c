@@ -7,6 +7,7 @@
 #include "emu/api_module.h"
 
 #include "emu/api_diag.h"
+#include "emu/api_fatbin.h"
 #include "emu/api_work.h"
 
 #include <ctype.h>
@@ -61,27 +62,32 @@ static bool begins_with(const void *image, const char *magic)
     return true;
 }
 
-static bool is_binary(const void *image)
+static bool is_cubin(const void *image)
 {
     return begins_with(image, "\x7f"
-                              "ELF") ||
-           begins_with(image, "\x50\xed\x55\xba") || begins_with(image, "\xb1\x43\x62\x46");
+                              "ELF");
 }
 
 char *pl_image_copy(const void *image)
 {
-    return is_binary(image) ? strndup(image, 4) : strdup(image);
+    size_t n_bytes = 4;
+    if (is_cubin(image))
+        return strndup(image, n_bytes);
+    if (!pl_fatbin_is(image))
+        return strdup(image);
+    const uint8_t *all = pl_fatbin_find(image, &n_bytes);
+    char *copy = malloc(n_bytes);
+    if (copy != NULL)
+        memcpy(copy, all != NULL ? all : image, n_bytes);
+    return copy;
 }
 
 CUresult pl_image_check(const void *image, size_t *n_bytes, struct pl_diags *ds)
 {
     struct pl_where nowhere = {0};
     int major, minor;
-    if (begins_with(image, "\x7f"
-                           "ELF"))
+    if (is_cubin(image))
         return pl_d_image_cubin(ds, nowhere), CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (is_binary(image))
-        return pl_d_image_fat(ds, nowhere), CUDA_ERROR_NO_BINARY_FOR_GPU;
     const char *p = skip_blanks(image);
     if (strncmp(p, ".version", 8) != 0)
         return pl_d_image_unknown(ds, nowhere), CUDA_ERROR_INVALID_IMAGE;
@@ -94,7 +100,7 @@ CUresult pl_image_check(const void *image, size_t *n_bytes, struct pl_diags *ds)
     return CUDA_SUCCESS;
 }
 
-CUresult pl_file_read(const char *path, char **out)
+CUresult pl_file_read(const char *path, char **out, size_t *n_bytes)
 {
     FILE *f = fopen(path, "rb");
     if (f == NULL)
@@ -115,7 +121,12 @@ CUresult pl_file_read(const char *path, char **out)
     if (text == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     text[n] = '\0';
+    if (n >= 4 && pl_fatbin_is_cut(text, n)) {
+        free(text);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
     *out = text;
+    *n_bytes = n;
     return CUDA_SUCCESS;
 }
 
@@ -231,13 +242,27 @@ static CUresult refuse(const struct pl_jit_options *o, const char *text, CUresul
     return code;
 }
 
-static CUresult check_image(const void *image, const struct pl_jit_options *o, size_t *n_bytes)
+CUresult pl_image_open(const void **image, uint16_t sm, char **held, size_t *n_bytes,
+                       struct pl_diags *ds)
+{
+    *held = NULL;
+    if (pl_fatbin_is(*image)) {
+        CUresult r = pl_fatbin_text(*image, sm, held, ds);
+        if (r != CUDA_SUCCESS)
+            return r;
+        *image = *held;
+    }
+    return pl_image_check(*image, n_bytes, ds);
+}
+
+static CUresult open_image(const struct pl_context *ctx, const void **image, char **held,
+                           const struct pl_jit_options *o, size_t *n_bytes)
 {
     struct pl_say say;
     char text[600];
     uint32_t most = pl_process.settings.max_libraries;
     pl_say_init(&say);
-    CUresult r = pl_image_check(image, n_bytes, &say.diags);
+    CUresult r = pl_image_open(image, (uint16_t)ctx->device->chip->sm, held, n_bytes, &say.diags);
     if (r == CUDA_SUCCESS && most != 0 && pl_obj_count(PL_OBJ_MODULE) >= most) {
         pl_d_too_many_modules(&say.diags, (struct pl_where){0}, most);
         r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -250,17 +275,19 @@ CUresult pl_module_load(struct pl_context *ctx, const void *image, const struct 
                         struct pl_module **out)
 {
     size_t n_bytes;
-    CUresult r = check_image(image, o, &n_bytes);
-    if (r != CUDA_SUCCESS)
-        return r;
-    struct pl_module *m = calloc(1, sizeof *m);
-    if (m == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    char *held;
+    CUresult r = open_image(ctx, &image, &held, o, &n_bytes);
+    struct pl_module *m = r == CUDA_SUCCESS ? calloc(1, sizeof *m) : NULL;
+    if (m == NULL) {
+        free(held);
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_OUT_OF_MEMORY;
+    }
     m->ctx = ctx;
     struct pl_emu_fault fault = {0};
     pl_unlock();
     bool ok = pl_emu_program_load(ctx->device->emu, image, n_bytes, &m->program, &fault);
     pl_lock();
+    free(held);
     if (!ok) {
         char words[sizeof fault.text + 200];
         pl_fault_print(&fault, words, sizeof words);
@@ -343,9 +370,10 @@ CUresult pl_cuModuleLoadFatBinary(CUmodule *module, const void *image)
 CUresult pl_cuModuleLoad(CUmodule *module, const char *path)
 {
     char *text;
+    size_t n_bytes;
     if (module == NULL || path == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_file_read(path, &text);
+    CUresult r = pl_file_read(path, &text, &n_bytes);
     if (r != CUDA_SUCCESS)
         return r;
     r = load_user_module(module, text, 0, NULL, NULL);

@@ -60,12 +60,16 @@ CUresult pl_jit_read(struct pl_jit_options *o, unsigned n, const CUjit_option *o
                      void **values);
 void pl_jit_report(const struct pl_jit_options *o, const char *error);
 
-/* The text, or as much of something else as pl_image_check needs; NULL: no memory. */
+/* The text, the fat binary, or as much of something else as pl_image_check needs; NULL: no memory. */
 char *pl_image_copy(const void *image);
-/* PTX for this driver? Finds its length; 209 for cubins and fat binaries, 222 for a version too new, 200 for what is not
- * text, each with a diagnostic. */
+/* PTX for this driver? Finds its length; 209 for cubins, 222 for a version too new, 200 for what is not text, each with a
+ * diagnostic. */
 CUresult pl_image_check(const void *image, size_t *n_bytes, struct pl_diags *ds);
-CUresult pl_file_read(const char *path, char **out);
+/* The same of the PTX in a fat binary, for a device of compute capability sm / 10: then *image becomes *held, to be freed. */
+CUresult pl_image_open(const void **image, uint16_t sm, char **held, size_t *n_bytes,
+                       struct pl_diags *ds);
+/* The whole of a file and a NUL; one that ends within its fat binary is INVALID_IMAGE. */
+CUresult pl_file_read(const char *path, char **out, size_t *n_bytes);
 
 CUresult pl_module_load(struct pl_context *ctx, const void *image, const struct pl_jit_options *o,
                         struct pl_module **out);

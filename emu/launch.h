@@ -94,6 +94,8 @@ struct pl_emu_global_info {
     bool is_const, is_managed, is_visible;
 };
 
+/* Does a device of compute capability sm / 10 run code for .target sm_<target><suffix>? suffix: 0, 'a' or 'f'. */
+bool pl_emu_runs_target(uint16_t sm, uint16_t target, char suffix);
 /*
  * Parse, gate, decode and place the variables of one module.
  *

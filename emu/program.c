@@ -18,13 +18,13 @@ static uint32_t round_up(uint32_t v, uint32_t to) { return to == 0 ? v : (v + to
 
 /* PTX ISA, .target: a plain target runs on its compute capability and newer ones, 'f' on later members of its family, 'a' on
  * its own only. */
-static bool takes_target(const struct pl_ptx_module *m, uint16_t sm)
+bool pl_emu_runs_target(uint16_t sm, uint16_t target, char suffix)
 {
-    if (m->suffix == 'a')
-        return m->sm == sm;
-    if (m->suffix == 'f')
-        return m->sm / 10 == sm / 10 && m->sm <= sm;
-    return m->sm <= sm;
+    if (suffix == 'a')
+        return target == sm;
+    if (suffix == 'f')
+        return target / 10 == sm / 10 && target <= sm;
+    return target <= sm;
 }
 
 /* ---- variables ------------------------------------------------------------------------------------------------------------------------ */
@@ -342,7 +342,7 @@ static bool load(struct pl_emu_program *p, const char *text, size_t n_bytes, str
         return false;
     }
     uint16_t sm = p->device->config.sm;
-    if (!takes_target(&p->module, sm)) {
+    if (!pl_emu_runs_target(sm, p->module.sm, p->module.suffix)) {
         const char suffix[2] = {p->module.suffix, 0};
         pl_d_emu_target(diags, (struct pl_where){0}, p->module.sm, suffix, sm);
         return false;

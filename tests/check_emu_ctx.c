@@ -466,8 +466,10 @@ START_TEST(bad_images_are_refused_with_words)
                      CUDA_ERROR_NO_BINARY_FOR_GPU);
     ck_assert_ptr_nonnull(strstr(log, "PL8400"));
     ck_assert_uint_eq(used, strlen(log) + 1);
-    ck_assert_int_eq(load_with_log("\x50\xed\x55\xba....", log, sizeof log, &used),
-                     CUDA_ERROR_NO_BINARY_FOR_GPU);
+    ck_assert_int_eq(
+        load_with_log("\x50\xed\x55\xba\x01\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00", log,
+                      sizeof log, &used),
+        CUDA_ERROR_NO_BINARY_FOR_GPU);
     ck_assert_ptr_nonnull(strstr(log, "PL8401"));
     ck_assert_int_eq(load_with_log("int main(void) {}", log, sizeof log, &used),
                      CUDA_ERROR_INVALID_IMAGE);

@@ -27,3 +27,9 @@ for arch in sm_80 sm_90 sm_100; do
     "$PL_CUDA_HOME/bin/nvcc" -arch=$arch -ptx "$dir/saxpy.cu" -o "$dir/saxpy.ptx"
     PLAUNCH_EMU_ARCH=$arch LD_LIBRARY_PATH=$PL_BUILDDIR/emu/.libs/plaunch "$dir/program" "$dir/saxpy.ptx"
 done
+# The same out of a fat binary, under each compression that nvcc knows.
+for mode in none speed size; do
+    "$PL_CUDA_HOME/bin/nvcc" -fatbin -gencode arch=compute_80,code=[sm_80,compute_80] \
+        -gencode arch=compute_100a,code=compute_100a --compress-mode=$mode "$dir/saxpy.cu" -o "$dir/saxpy.fatbin"
+    PLAUNCH_EMU_ARCH=sm_90a LD_LIBRARY_PATH=$PL_BUILDDIR/emu/.libs/plaunch "$dir/program" "$dir/saxpy.fatbin"
+done
