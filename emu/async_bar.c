@@ -3,6 +3,7 @@
  * in shared memory in a chip's layout (async_mbar.h), so a raw copy of one looks right.
  */
 #include "emu/async_state.h"
+#include "emu/race.h"
 
 #include "base/debug.h"
 
@@ -108,6 +109,8 @@ static void settle(struct pl_async_op *op, struct pl_async_bar *bar, const struc
 {
     bar->last_line = op->line;
     bar->n_phases += has_completed;
+    if (pl_race_is_on(op->w))
+        pl_race_signal(op, has_completed);
     pl_async_bar_set(op->signal, b);
 }
 

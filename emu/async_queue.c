@@ -9,6 +9,7 @@
 #include "base/debug.h"
 #include "emu/faults.h"
 #include "emu/program.h"
+#include "emu/race.h"
 #include "emu/tmem.h"
 #include "jit/ptx/ptx.h"
 
@@ -253,6 +254,10 @@ enum pl_emu_status pl_async_finish(struct pl_async_op *op)
 enum pl_emu_status pl_async_submit(struct pl_async_op *op)
 {
     struct pl_emu_async *a = op->w->cta->cluster->async;
+    if (pl_race_is_on(op->w) && pl_race_submit(op) != PL_EMU_NEXT) {
+        release(a, op);
+        return PL_EMU_FAULT;
+    }
     if (a->is_checking &&
         (pl_async_check_source(op) != PL_EMU_NEXT || pl_async_check_target(op) != PL_EMU_NEXT)) {
         release(a, op);

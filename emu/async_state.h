@@ -36,7 +36,8 @@ enum pl_async_owner {                       /* how the issuer learns of the end 
                       PL_ASYNC_BY_BARRIER,  /* complete-tx on a barrier */
                       PL_ASYNC_BY_BULK,     /* cp.async.bulk.wait_group of the issuing thread */
                       PL_ASYNC_BY_CP_ASYNC, /* cp.async.wait_group of the issuing thread */
-                      PL_ASYNC_BY_TMEM, /* tcgen05.wait of the issuing warp, or tcgen05.commit */
+                      PL_ASYNC_BY_TMEM,  /* tcgen05.wait of the issuing warp, or tcgen05.commit */
+                      PL_ASYNC_BY_WGMMA, /* wgmma.wait_group of the issuing warp */
                       PL_ASYNC_BY_NOBODY, /* st.async and red.async to global memory: at the end of the CTA */
 };
 
@@ -69,6 +70,7 @@ struct pl_async_op {
     struct pl_async_range source, source2, target; /* in shared memory, where it has them */
     bool
         is_scattered; /* the sources are bounds only: each piece was checked at issue (pl_async_check_read) */
+    uint32_t race_slot; /* emu/race.h; 0: none */
     bool has_signal;
     struct pl_async_place signal;
     uint32_t signal_bytes;
@@ -77,7 +79,8 @@ struct pl_async_op {
     struct pl_async_reduce reduce;
     union {
         struct {
-            uint8_t *global; /* host memory */
+            uint8_t *global;  /* host memory */
+            uint64_t address; /* of it on the device */
             uint32_t n_bytes;
             uint16_t byte_mask; /* .cp_mask */
         } bulk;
@@ -93,11 +96,13 @@ struct pl_async_op {
             uint8_t n_copied[PL_EMU_LANES];
             struct pl_async_place to[PL_EMU_LANES];
             const uint8_t *from[PL_EMU_LANES];
+            uint64_t address[PL_EMU_LANES]; /* of it on the device */
         } cp;
         struct {
             uint8_t n_bytes;
             uint8_t value[16];
             uint8_t *global; /* st.async to global memory */
+            uint64_t address;
         } store;
         struct {
             uint32_t address; /* of tensor memory: D, or what a load, store or copy touches */

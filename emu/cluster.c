@@ -6,6 +6,7 @@
 #include "emu/device.h"
 #include "emu/faults.h"
 #include "emu/program.h"
+#include "emu/race.h"
 #include "emu/warp.h"
 
 #include <stdio.h>
@@ -110,6 +111,7 @@ void pl_emu_cluster_destroy(struct pl_emu_cluster *cl)
     if (cl == NULL)
         return;
     struct storage *s = cl->storage;
+    pl_race_end(cl);
     if (cl->async != NULL)
         pl_emu_async_fini(cl);
     for (uint32_t i = 0; s->warps != NULL && i < cl->n_ctas * s->n_warps; i++)
@@ -319,6 +321,7 @@ bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm
     uint32_t in_clusters[3];
     for (int k = 0; k < 3; k++)
         in_clusters[k] = g->grid[k] / g->cluster[k];
+    pl_race_end(cl);
     if (cl->async != NULL)
         pl_emu_async_fini(cl);
     cl->async = NULL;
@@ -327,6 +330,7 @@ bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm
     cl->sm = sm;
     cl->n_live_ctas = cl->n_ctas;
     cl->n_steps = 0;
+    cl->n_grace = 0;
     cl->rng = seed_of(g->device->config.seed, index);
     cl->round_start = 0;
     cl->straggler = NULL;
@@ -335,7 +339,7 @@ bool pl_emu_cluster_start(struct pl_emu_cluster *cl, uint32_t index, uint32_t sm
         if (!start_cta(cl, i))
             return false;
     ((struct storage *)cl->storage)->is_filled = true;
-    return pl_emu_async_init(cl);
+    return pl_emu_async_init(cl) && (g->race == NULL || pl_race_start(cl));
 }
 
 /* ---- reports -------------------------------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "emu/machine.h"
 #include "emu/ops.h"
 #include "emu/program.h"
+#include "emu/race.h"
 #include "emu/sched.h"
 
 #include <stdio.h>
@@ -197,11 +198,15 @@ static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const ui
     pthread_mutex_lock(&d->lock);
     g.id = ++d->n_grids;
     pthread_mutex_unlock(&d->lock);
-    bool is_ok = pl_emu_sched_run(d->pool, &g, d->config.n_threads,
+    /* What the race check remembers of device memory is shared by all clusters: one thread, and the same report each time. */
+    const bool is_racing = d->config.check == PL_EMU_CHECK_RACE;
+    g.race = is_racing ? pl_race_grid_create() : NULL;
+    bool is_ok = pl_emu_sched_run(d->pool, &g, is_racing ? 1 : d->config.n_threads,
                                   n_resident == 0     ? 1
                                   : n_resident > 4096 ? 4096
                                                       : (uint32_t)n_resident,
                                   fault);
+    pl_race_grid_destroy(g.race);
     if (params != small)
         free(params);
     return is_ok;

@@ -7,8 +7,10 @@
  */
 #include "base/num.h"
 #include "emu/access.h"
+#include "emu/address.h"
 #include "emu/exec_mem.h"
 #include "emu/machine.h"
+#include "emu/race.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -220,6 +222,12 @@ enum pl_emu_status pl_emu_exec_atom(struct pl_emu_warp *w, const struct pl_emu_i
                           .type = pl_emu_type(ins, 0),
                           .is_cas = form == PL_PTX_atom_cas || form == PL_PTX_atom_cas_b128,
                           .is_exch = form == PL_PTX_atom_exch || form == PL_PTX_atom_exch_b128};
+    if (pl_race_is_on(w)) {
+        uint64_t all[PL_EMU_LANES];
+        pl_emu_addresses(w, m, all);
+        if (pl_race_access(w, a, all, true, true) != PL_EMU_NEXT)
+            return PL_EMU_FAULT;
+    }
     PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t at = pl_emu_address(w, m, lane);
         void *p = pl_emu_access_lane(w, a, lane, at, true, true, "atomic");

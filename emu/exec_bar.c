@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "emu/async.h"
 #include "emu/faults.h"
+#include "emu/race.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,12 +53,18 @@ static bool is_at(const struct pl_emu_group *g, const struct pl_emu_barrier *b)
 /* The phase is over: every group that sleeps on the barrier takes the reduction with it and goes on. */
 static void complete(struct pl_emu_cta *cta, struct pl_emu_barrier *b)
 {
+    const uint32_t number = (uint32_t)(b - cta->barriers);
+    const bool has_race = cta->cluster->race != NULL;
+    if (has_race)
+        pl_race_barrier_end(cta, number);
     for (uint32_t i = 0; i < cta->n_warps && b->n_waiting != 0; i++)
         for (uint32_t k = 0; k < PL_EMU_LANES && b->n_waiting != 0; k++) {
             struct pl_emu_group *g = &cta->warps[i].groups[k];
             if (!is_at(g, b))
                 continue;
             g->stage = RELEASED;
+            if (has_race)
+                pl_race_barrier_pass(&cta->warps[i], g->mask, number);
             g->wait.b = (uint64_t)b->n_true << 32 | b->n_voted;
             b->n_waiting--;
         }
@@ -142,6 +149,8 @@ static enum pl_emu_status arrive(struct pl_emu_warp *w, const struct pl_emu_ins 
         b->line = ins->line;
     }
     b->arrived[w->index] |= w->mask;
+    if (pl_race_is_on(w))
+        pl_race_barrier_arrive(w, (uint32_t)(b - w->cta->barriers));
     if (a->pred != NULL) {
         b->n_voted += (uint32_t)__builtin_popcount(w->mask);
         b->n_true += (uint32_t)__builtin_popcount(pl_emu_pred(w, a->pred) & w->mask);
@@ -151,6 +160,8 @@ static enum pl_emu_status arrive(struct pl_emu_warp *w, const struct pl_emu_ins 
     g->wait.b = (uint64_t)b->n_true << 32 | b->n_voted;
     if (is_complete(w->cta, b)) {
         complete(w->cta, b);
+        if (a->is_sync && pl_race_is_on(w))
+            pl_race_barrier_pass(w, w->mask, (uint32_t)(b - w->cta->barriers));
         return PL_EMU_NEXT;
     }
     if (!a->is_sync)
@@ -207,5 +218,7 @@ enum pl_emu_status pl_emu_exec_fence(struct pl_emu_warp *w, const struct pl_emu_
     (void)ins;
     atomic_thread_fence(memory_order_seq_cst);
     pl_emu_async_on_release(w, w->mask);
+    if (pl_race_is_on(w))
+        pl_race_fence(w);
     return PL_EMU_NEXT;
 }

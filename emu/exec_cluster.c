@@ -10,6 +10,7 @@
 #include "emu/async_state.h"
 #include "emu/exec_async.h"
 #include "emu/program.h"
+#include "emu/race.h"
 
 #include "base/debug.h"
 
@@ -60,6 +61,8 @@ static void complete_if_due(struct pl_emu_async *a)
 {
     if (a->n_cluster_arrived == 0 || a->n_cluster_arrived < a->n_cluster_live)
         return;
+    if (a->cl->race != NULL)
+        pl_race_cluster_end(a->cl);
     a->n_cluster_arrived = 0;
     a->cluster_phase++;
     a->n_changes++;
@@ -87,6 +90,8 @@ enum pl_emu_status pl_emu_exec_cluster_arrive(struct pl_emu_warp *w, const struc
             pl_emu_faults(w, (uint32_t)__builtin_ctz(t->cluster_owed & w->mask)), pl_emu_where(w));
         return PL_EMU_FAULT;
     }
+    if (pl_race_is_on(w))
+        pl_race_cluster_arrive(w, pl_emu_mod(ins, PL_PTX_CAT_SEM) != PL_PTX_MOD_SEM_RELAXED);
     t->cluster_arrived |= w->mask;
     t->cluster_owed |= w->mask;
     a->n_cluster_arrived += (uint32_t)__builtin_popcount(w->mask);
@@ -126,6 +131,8 @@ enum pl_emu_status pl_emu_exec_cluster_wait(struct pl_emu_warp *w, const struct 
         return PL_EMU_BLOCKED;
     }
     t->cluster_owed &= ~w->mask;
+    if (pl_race_is_on(w))
+        pl_race_cluster_wait(w, true);
     return PL_EMU_NEXT;
 }
 
@@ -243,12 +250,22 @@ enum pl_emu_status pl_emu_exec_fence_order(struct pl_emu_warp *w, const struct p
     return PL_EMU_NEXT;
 }
 
+enum pl_emu_status pl_emu_exec_tensor_fence(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    if (pl_race_is_on(w))
+        pl_race_tensor_fence(w, ins->ptx->form == PL_PTX_tcgen05_fence_before);
+    return PL_EMU_NEXT;
+}
+
 enum pl_emu_status pl_emu_exec_fence_proxy_async(struct pl_emu_warp *w,
                                                  const struct pl_emu_ins *ins)
 {
-    if (pl_emu_mod(ins, PL_PTX_CAT_SPACE) !=
-        PL_PTX_MOD_SPACE_GLOBAL) /* that one leaves shared memory out */
+    uint8_t space = pl_emu_mod(ins, PL_PTX_CAT_SPACE);
+    bool is_shared = space != PL_PTX_MOD_SPACE_GLOBAL;
+    if (is_shared)
         pl_async_fence_proxy(w);
+    if (pl_race_is_on(w))
+        pl_race_fence_proxy(w, is_shared, !is_shared || space == PL_PTX_MOD_NONE);
     return PL_EMU_NEXT;
 }
 

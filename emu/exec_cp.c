@@ -8,6 +8,7 @@
  */
 #include "emu/async_state.h"
 #include "emu/exec_async.h"
+#include "emu/race.h"
 
 #include "base/debug.h"
 
@@ -61,6 +62,7 @@ static bool cp_lane(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32
         pl_emu_fault_misaligned(w, lane, from, size, "cp.async");
         return false;
     }
+    op->u.cp.address[lane] = from;
     op->u.cp.from[lane] = pl_emu_global_at(w, from, op->u.cp.n_copied[lane]);
     if (op->u.cp.from[lane] == NULL)
         pl_emu_fault_global(w, lane, from, op->u.cp.n_copied[lane], "cp.async");
@@ -125,6 +127,8 @@ enum pl_emu_status pl_emu_exec_cp_wait(struct pl_emu_warp *w, const struct pl_em
         uint64_t n_left = is_all ? 0 : pl_emu_lane(w, &ins->args[0], lane);
         uint32_t n_groups = t->cp_group[lane] + is_all; /* wait_all commits first */
         t->cp_group[lane] = n_groups;
+        if (pl_race_is_on(w) && n_left < n_groups)
+            pl_race_wait_groups(w, lane, PL_ASYNC_BY_CP_ASYNC, n_groups - (uint32_t)n_left, false);
         if (s == PL_EMU_NEXT && n_left < n_groups)
             s = pl_async_wait_groups(w, lane, PL_ASYNC_BY_CP_ASYNC, n_groups - (uint32_t)n_left,
                                      false);
@@ -259,6 +263,7 @@ static enum pl_emu_status store_global_lane(struct pl_emu_warp *w, const struct 
     op->is_generic_proxy = true;
     op->reduce = reduction_of(ins);
     take_value(op, ins, &ins->args[1], lane);
+    op->u.store.address = address;
     op->u.store.global = pl_emu_global_at(w, address, op->u.store.n_bytes);
     if (op->u.store.global != NULL && address % op->u.store.n_bytes == 0)
         return pl_async_submit(op);
@@ -303,6 +308,9 @@ static enum pl_emu_status st_bulk_lane(struct pl_emu_warp *w, const struct pl_em
         return PL_EMU_NEXT;
     if (p.cta->async != NULL &&
         pl_emu_async_on_shared(w, p.cta, lane, address, (uint32_t)n_bytes, true) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
+    if (pl_race_is_on(w) &&
+        pl_race_shared(w, 1u << lane, p, (uint32_t)n_bytes, true) != PL_EMU_NEXT)
         return PL_EMU_FAULT;
     memset(pl_async_data(p), 0, n_bytes);
     pl_emu_shared_mark(p.cta, p.offset_bytes, (uint32_t)n_bytes);

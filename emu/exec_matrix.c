@@ -15,6 +15,7 @@
 #include "emu/access.h"
 #include "emu/faults.h"
 #include "emu/machine.h"
+#include "emu/race.h"
 
 #include <string.h>
 
@@ -46,6 +47,10 @@ static uint8_t *row_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
     uint32_t offset = pl_emu_shared_offset((uint32_t)at);
     uint8_t *row = pl_emu_shared_at(w, lane, (uint32_t)at, ROW_BYTES, what);
     if (row == NULL)
+        return NULL;
+    struct pl_async_place place = {pl_emu_shared_cta(w->cta->cluster, (uint32_t)at), offset};
+    if (pl_race_is_on(w) &&
+        pl_race_shared(w, 1u << lane, place, ROW_BYTES, is_store) != PL_EMU_NEXT)
         return NULL;
     if (is_store)
         pl_emu_shared_mark(w->cta, offset, ROW_BYTES);

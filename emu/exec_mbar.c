@@ -10,6 +10,7 @@
  */
 #include "emu/async_state.h"
 #include "emu/exec_async.h"
+#include "emu/race.h"
 
 #include "base/debug.h"
 
@@ -87,6 +88,8 @@ static enum pl_emu_status init_lane(struct pl_emu_warp *w, const struct pl_emu_i
     enum pl_mbar_error e = pl_mbar_init(&b, (uint32_t)pl_emu_lane(w, &ins->args[1], lane));
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
+    if (pl_race_is_on(w) && pl_race_bar_init(w, lane, p) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     uint32_t thread = pl_async_thread(w, lane);
     *bar = (struct pl_async_bar){.offset_bytes = p.offset_bytes,
                                  .is_live = true,
@@ -117,7 +120,8 @@ static enum pl_emu_status inval_lane(struct pl_emu_warp *w, const struct pl_emu_
     if (!place_of(w, ins, &ins->args[0], lane, &p))
         return PL_EMU_FAULT;
     struct pl_async_bar *bar = pl_async_bar_at(w, lane, p, "mbarrier.inval");
-    if (bar == NULL)
+    if (bar == NULL || (pl_race_is_on(w) &&
+                        pl_race_shared(w, 1u << lane, p, PL_MBAR_N_BYTES, true) != PL_EMU_NEXT))
         return PL_EMU_FAULT;
     bar->is_live = false;
     bar->last_line = ins->line;
@@ -151,7 +155,7 @@ static enum pl_emu_status tx_lane(struct pl_emu_warp *w, const struct pl_emu_ins
         return PL_EMU_FAULT;
     struct pl_async_bar *bar =
         pl_async_bar_at(w, lane, p, is_expect ? "mbarrier.expect_tx" : "mbarrier.complete_tx");
-    if (bar == NULL)
+    if (bar == NULL || (pl_race_is_on(w) && pl_race_bar_use(w, lane, p) != PL_EMU_NEXT))
         return PL_EMU_FAULT;
     struct pl_mbar b = pl_async_bar_get(p);
     uint32_t n_bytes = (uint32_t)pl_emu_lane(w, &ins->args[1], lane);
@@ -160,6 +164,8 @@ static enum pl_emu_status tx_lane(struct pl_emu_warp *w, const struct pl_emu_ins
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
     note_change(bar, ins, has_completed);
+    if (pl_race_is_on(w))
+        pl_race_bar_arrive(w, lane, p, false, has_completed);
     pl_async_bar_set(p, &b);
     return PL_EMU_NEXT;
 }
@@ -195,6 +201,11 @@ static struct pl_mbar_arrive arrive_op(const struct pl_emu_warp *w, const struct
     return op;
 }
 
+static bool is_relaxed(const struct pl_emu_ins *ins)
+{
+    return pl_emu_mod(ins, PL_PTX_CAT_SEM) == PL_PTX_MOD_SEM_RELAXED;
+}
+
 static enum pl_emu_status arrive_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                       uint32_t lane)
 {
@@ -202,7 +213,7 @@ static enum pl_emu_status arrive_lane(struct pl_emu_warp *w, const struct pl_emu
     if (!place_of(w, ins, &ins->args[1], lane, &p))
         return PL_EMU_FAULT;
     struct pl_async_bar *bar = pl_async_bar_at(w, lane, p, pl_ptx_infos[ins->ptx->form].mnemonic);
-    if (bar == NULL)
+    if (bar == NULL || (pl_race_is_on(w) && pl_race_bar_use(w, lane, p) != PL_EMU_NEXT))
         return PL_EMU_FAULT;
     if (p.cta != w->cta && ins->args[0].kind == PL_EMU_ARG_VALUE) {
         pl_d_mbar_remote_state(pl_emu_faults(w, lane), pl_emu_where(w), pl_async_address(p));
@@ -216,6 +227,8 @@ static enum pl_emu_status arrive_lane(struct pl_emu_warp *w, const struct pl_emu
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
     note_change(bar, ins, has_completed);
+    if (pl_race_is_on(w))
+        pl_race_bar_arrive(w, lane, p, !is_relaxed(ins), has_completed);
     pl_async_bar_set(p, &b);
     pl_emu_set_lane(w, &ins->args[0], lane, state);
     return PL_EMU_NEXT;
@@ -339,7 +352,8 @@ enum pl_emu_status pl_emu_exec_mbar_wait(struct pl_emu_warp *w, const struct pl_
     uint32_t n_true = 0, parity = 0, first_parity = 0, result = 0;
     struct pl_async_place p = {0}, first = {0};
     PL_EMU_FOR_LANES (lane, w->mask) {
-        if (!wait_operands(w, ins, lane, &p, &parity))
+        if (!wait_operands(w, ins, lane, &p, &parity) ||
+            (pl_race_is_on(w) && pl_race_bar_use(w, lane, p) != PL_EMU_NEXT))
             return PL_EMU_FAULT;
         if (first.cta == NULL) {
             first = p;
@@ -348,6 +362,8 @@ enum pl_emu_status pl_emu_exec_mbar_wait(struct pl_emu_warp *w, const struct pl_
         struct pl_mbar b = pl_async_bar_get(p);
         uint32_t is_complete = pl_mbar_test_parity(&b, parity);
         n_true += is_complete;
+        if (is_complete && pl_race_is_on(w) && !is_relaxed(ins))
+            pl_race_bar_wait(w, 1u << lane, p);
         result |= is_complete << lane;
     }
     if (n_true == 0 && is_try(ins) && w->group->stage != IS_TIMED_OUT && may_sleep(w))

@@ -7,6 +7,7 @@
 #include "emu/async.h"
 #include "emu/faults.h"
 #include "emu/program.h"
+#include "emu/race.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -525,6 +526,8 @@ enum pl_emu_status pl_emu_exec_ld(struct pl_emu_warp *w, const struct pl_emu_ins
         return load_uniform(w, ins, a, (uint64_t)ins->args[1].displacement) ? PL_EMU_NEXT
                                                                             : PL_EMU_FAULT;
     pl_emu_addresses(w, &ins->args[1], at);
+    if (pl_race_is_on(w) && pl_race_access(w, a, at, true, false) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     if (a->is_plain && !a->is_strong) {
         pl_emu_extent_of(w, at, a->n_bytes, &e);
         if (e.is_same && a->space != PL_EMU_SPACE_LOCAL && a->space != PL_EMU_SPACE_GENERIC)
@@ -558,6 +561,8 @@ enum pl_emu_status pl_emu_exec_st(struct pl_emu_warp *w, const struct pl_emu_ins
     struct span s;
     struct pl_emu_extent e;
     pl_emu_addresses(w, &ins->args[0], at);
+    if (pl_race_is_on(w) && pl_race_access(w, a, at, false, true) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     if (a->is_release)
         atomic_thread_fence(memory_order_release);
     if (a->is_plain && !a->is_strong) {

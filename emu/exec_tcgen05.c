@@ -19,6 +19,7 @@
  */
 #include "emu/exec_async.h"
 #include "emu/ops_tile.h"
+#include "emu/race.h"
 #include "emu/tcgen05_shape.h"
 
 #include "base/debug.h"
@@ -487,6 +488,60 @@ static bool check_d(struct pl_async_op *op, const struct pl_tc_shape *s)
     return true;
 }
 
+/* For the race check: `n` columns of the lanes that rows of D, or of A, have; column of row 0 at `n0`. */
+static bool note_rows(struct pl_async_op *op, const struct pl_tc_shape *s, uint32_t address,
+                      uint32_t n0, uint32_t n, bool is_a)
+{
+    struct pl_emu_cta *ctas[2];
+    pl_tc_ctas_of(op, ctas);
+    for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++) {
+        struct pl_race_cells c = {.cta = ctas[i],
+                                  .pipe = is_a ? PL_RACE_PIPE_OPERAND : PL_RACE_PIPE_D,
+                                  .is_write = !is_a};
+        for (uint32_t m = 0; m < s->m; m++) {
+            struct cell at = cell_of(op, s, address, m, n0, is_a);
+            if (at.t != pl_tmem_of(ctas[i]))
+                continue;
+            c.rows |= 1u << at.lane / 16;
+            c.first = at.column;
+        }
+        c.end = c.first + n;
+        if (pl_race_tmem(op, &c) != PL_EMU_NEXT)
+            return false;
+    }
+    return true;
+}
+
+/* Scale factors of n rows or columns: a column each 32 of them, with a copy in every quarter. */
+static bool note_factors(struct pl_async_op *op, uint32_t address, uint32_t n)
+{
+    struct pl_emu_cta *ctas[2];
+    pl_tc_ctas_of(op, ctas);
+    for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++) {
+        struct pl_race_cells c = {.cta = ctas[i],
+                                  .rows = 0xff,
+                                  .first = address & 0xffff,
+                                  .end = (address & 0xffff) + (n + 31) / 32,
+                                  .pipe = PL_RACE_PIPE_OPERAND};
+        if (pl_race_tmem(op, &c) != PL_EMU_NEXT)
+            return false;
+    }
+    return true;
+}
+
+static bool note_cells(struct pl_async_op *op, const struct pl_tc_shape *s)
+{
+    uint32_t n_run = s->n / s->n_parts, a_columns = s->k / (s->is_dense4 ? 8 : 4 / s->es);
+    bool is_good =
+        !op->u.tmem.is_a_in_tmem || note_rows(op, s, op->u.tmem.a_address, 0, a_columns, true);
+    if (is_good && s->scale_k != 0)
+        is_good = note_factors(op, op->u.tmem.scale_a, op->u.tmem.is_pair ? s->m / 2 : s->m) &&
+                  note_factors(op, op->u.tmem.scale_b, s->n);
+    for (uint32_t n0 = 0; is_good && n0 < s->n; n0 += n_run)
+        is_good = note_rows(op, s, op->u.tmem.address, n0, n_run, false);
+    return is_good;
+}
+
 static bool mma_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
 {
     struct pl_emu_warp *w = op->w;
@@ -508,7 +563,8 @@ static bool mma_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, u
     if ((op->u.tmem.zero_mask >> 56 & 0x3f) != 0)
         return pl_tc_fault_unserved(op, "a shift of B's columns");
     return (is_ta(ins) || check_operand(op, &s, &s.a, s.m, &op->source)) &&
-           check_operand(op, &s, &s.b, s.n, &op->source2);
+           check_operand(op, &s, &s.b, s.n, &op->source2) &&
+           (!pl_race_is_on(w) || note_cells(op, &s));
 }
 
 enum pl_emu_status pl_emu_exec_tc_mma(struct pl_emu_warp *w, const struct pl_emu_ins *ins)

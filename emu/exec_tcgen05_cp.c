@@ -5,6 +5,7 @@
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.cp, tcgen05.shift, tcgen05.commit
  */
 #include "emu/exec_async.h"
+#include "emu/race.h"
 #include "emu/tcgen05.h"
 
 #include <string.h>
@@ -92,6 +93,20 @@ static enum pl_emu_status write_cp(struct pl_async_op *op)
 
 const struct pl_async_kind pl_tmem_cp = {"tcgen05.cp", NULL, write_cp};
 
+/* For the race check: rows of 16 lanes that a copy writes; the form of four rows counts for its groups. */
+static bool note_cells(struct pl_async_op *op, struct pl_emu_cta *cta,
+                       const struct pl_tc_chunks *chunks)
+{
+    uint32_t first = op->u.tmem.address & 0xffff, row = op->u.tmem.address >> 20;
+    struct pl_race_cells c = {.cta = cta,
+                              .rows = (chunks->n_rows == 4 ? 0x55u : 0xffu) << row & 0xff,
+                              .first = first,
+                              .end = first + chunks->n_k / 4,
+                              .pipe = PL_RACE_PIPE_CP,
+                              .is_write = true};
+    return !pl_race_is_on(op->w) || pl_race_tmem(op, &c) == PL_EMU_NEXT;
+}
+
 static bool cp_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
 {
     struct pl_emu_cta *ctas[2];
@@ -107,7 +122,7 @@ static bool cp_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, ui
         struct pl_tc_chunks c;
         if (!cp_chunks(op, ctas[i], &c) ||
             !pl_tmem_check(op, ctas[i], op->u.tmem.address, c.n_rows == 4 ? 97 : 128, c.n_k / 4) ||
-            !pl_tc_check_chunks(op, c, &op->source))
+            !pl_tc_check_chunks(op, c, &op->source) || !note_cells(op, ctas[i], &c))
             return false;
     }
     return true;
@@ -162,6 +177,19 @@ static enum pl_emu_status write_shift(struct pl_async_op *op)
 
 const struct pl_async_kind pl_tmem_shift = {"tcgen05.shift", NULL, write_shift};
 
+/* For the race check. */
+static bool note_shift(struct pl_async_op *op, struct pl_emu_cta *cta)
+{
+    uint32_t first = op->u.tmem.address & 0xffff;
+    struct pl_race_cells c = {.cta = cta,
+                              .rows = 3u << (op->u.tmem.address >> 20) & 0xff,
+                              .first = first,
+                              .end = first + SHIFT_COLUMNS,
+                              .pipe = PL_RACE_PIPE_SHIFT,
+                              .is_write = true};
+    return !pl_race_is_on(op->w) || pl_race_tmem(op, &c) == PL_EMU_NEXT;
+}
+
 static bool shift_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, uint32_t lane)
 {
     struct pl_emu_cta *ctas[2];
@@ -177,7 +205,8 @@ static bool shift_operands(struct pl_async_op *op, const struct pl_emu_ins *ins,
     }
     pl_tc_ctas_of(op, ctas);
     for (uint32_t i = 0; i < 2 && ctas[i] != NULL; i++)
-        if (!pl_tmem_check(op, ctas[i], op->u.tmem.address, SHIFT_LANES, SHIFT_COLUMNS))
+        if (!pl_tmem_check(op, ctas[i], op->u.tmem.address, SHIFT_LANES, SHIFT_COLUMNS) ||
+            !note_shift(op, ctas[i]))
             return false;
     return true;
 }

@@ -9,6 +9,7 @@
  */
 #include "emu/async_state.h"
 #include "emu/exec_async.h"
+#include "emu/race.h"
 
 #include "base/debug.h"
 
@@ -160,6 +161,7 @@ static enum pl_emu_status bulk_load_lane(struct pl_emu_warp *w, const struct pl_
             return PL_EMU_FAULT;
         struct pl_async_place p;
         op->u.bulk.global = from;
+        op->u.bulk.address = pl_emu_address(w, &ins->args[1], lane);
         op->u.bulk.n_bytes = n_bytes;
         bool is_good =
             pl_async_place_at(w, lane, at_rank(ins, to, rank), n_bytes, 16, "bulk load", &p);
@@ -238,6 +240,7 @@ static bool store_operands(struct pl_async_op *op, const struct pl_emu_ins *ins,
     op->u.bulk.byte_mask = 0xffff;
     if (has(ins, PL_PTX_CAT_CP_MASK))
         op->u.bulk.byte_mask = (uint16_t)pl_emu_lane(w, &ins->args[ins->n_args - 1], lane);
+    op->u.bulk.address = pl_emu_address(w, &ins->args[0], lane);
     op->u.bulk.global = bulk_global(w, lane, &ins->args[0], n_bytes, op->kind->name);
     if (op->u.bulk.global == NULL ||
         !pl_async_place_at(w, lane,
@@ -312,6 +315,8 @@ enum pl_emu_status pl_emu_exec_bulk_wait(struct pl_emu_warp *w, const struct pl_
             continue;
         uint32_t end = t->bulk_group[lane] - (uint32_t)n_left;
         s = pl_async_wait_groups(w, lane, PL_ASYNC_BY_BULK, end, has(ins, PL_PTX_CAT_READ));
+        if (pl_race_is_on(w))
+            pl_race_wait_groups(w, lane, PL_ASYNC_BY_BULK, end, has(ins, PL_PTX_CAT_READ));
         t->bulk_free[lane] = end > t->bulk_free[lane] ? end : t->bulk_free[lane];
         if (t->bulk_free[lane] == t->bulk_group[lane] && (t->has_bulk_in_group >> lane & 1) == 0)
             t->has_source &= ~(1u << lane);

@@ -6,6 +6,7 @@
  */
 #include "emu/async_state.h"
 #include "emu/exec_async.h"
+#include "emu/race.h"
 
 #include "base/debug.h"
 
@@ -46,6 +47,8 @@ static uint8_t *image_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
         return NULL;
     if (p.cta->async != NULL && pl_emu_async_on_shared(w, p.cta, lane, pl_async_address(p),
                                                        PL_TMAP_N_BYTES, true) != PL_EMU_NEXT)
+        return NULL;
+    if (pl_race_is_on(w) && pl_race_shared(w, 1u << lane, p, PL_TMAP_N_BYTES, true) != PL_EMU_NEXT)
         return NULL;
     return pl_async_data(p);
 }
@@ -91,6 +94,8 @@ enum pl_emu_status pl_emu_exec_tmap_cp_fenceproxy(struct pl_emu_warp *w,
     if (!pl_emu_shared_is_written(from.cta, from.offset_bytes, PL_TMAP_N_BYTES))
         return (enum pl_emu_status)pl_emu_fault_unwritten(
             w, lane, pl_async_address(from), PL_TMAP_N_BYTES, "tensormap.cp_fenceproxy");
+    if (pl_race_is_on(w) && pl_race_shared(w, w->mask, from, PL_TMAP_N_BYTES, false) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     memcpy(image, pl_async_data(from), PL_TMAP_N_BYTES);
     return pl_async_map_change(w->cta->cluster->async, to) ? PL_EMU_NEXT : pl_async_no_memory(w);
 }

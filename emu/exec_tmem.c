@@ -17,6 +17,7 @@
  */
 #include "emu/exec_async.h"
 #include "emu/exec_control.h"
+#include "emu/race.h"
 #include "emu/tmem.h"
 
 #include "base/debug.h"
@@ -117,6 +118,8 @@ static enum pl_emu_status write_slot(struct pl_emu_warp *w, const struct pl_emu_
         !pl_async_place_at(w, lane, address, 4, 4, "tcgen05.alloc", &p) ||
         pl_emu_async_on_shared(w, p.cta, lane, address, 4, true) != PL_EMU_NEXT)
         return PL_EMU_FAULT;
+    if (pl_race_is_on(w) && pl_race_shared_by_warp(w, p, 4) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     memcpy(pl_async_data(p), &value, sizeof value);
     pl_emu_shared_mark(p.cta, p.offset_bytes, 4);
     return PL_EMU_NEXT;
@@ -145,6 +148,8 @@ enum pl_emu_status pl_emu_exec_tmem_alloc(struct pl_emu_warp *w, const struct pl
             uint32_t column = ((uint32_t)first + u) * PL_TMEM_UNIT;
             t->written[lane][column / 64] &= ~(UINT64_C(0xffffffff) << column % 64);
         }
+    if (pl_race_is_on(w))
+        pl_race_tmem_alloc(w->cta, (uint32_t)first * PL_TMEM_UNIT, (uint32_t)n_columns);
     return write_slot(w, ins, (uint32_t)first * PL_TMEM_UNIT);
 }
 
@@ -166,6 +171,9 @@ enum pl_emu_status pl_emu_exec_tmem_dealloc(struct pl_emu_warp *w, const struct 
         pl_d_tmem_dealloc(pl_emu_faults(w, lane), pl_emu_where(w), address, n_columns);
         return PL_EMU_FAULT;
     }
+    if (pl_race_is_on(w) &&
+        pl_race_tmem_dealloc(w, w->cta, address, (uint32_t)n_columns) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     memset(t->owner + first, 0, n_units);
     return PL_EMU_NEXT;
 }
@@ -314,6 +322,33 @@ static uint32_t *reg_lanes(const struct pl_async_op *op, const struct pl_emu_ins
                                 a->offset_bytes);
 }
 
+/* For the race check: the cells that an access touches, as columns of each 16 lanes. */
+static bool note_cells(struct pl_async_op *op, const struct access *a, bool is_write)
+{
+    uint8_t is_used[PL_RACE_TMEM_ROWS][PL_RACE_TMEM_COLUMNS] = {{0}};
+    uint32_t lane0 = op->u.tmem.address >> 16, column0 = op->u.tmem.address & 0xffff;
+    for (uint32_t r = 0; r < a->n_regs; r++)
+        for (uint32_t t = 0; t < PL_EMU_LANES; t++)
+            for (uint32_t half = 0; half <= a->is_packed; half++) {
+                struct cell c = cell_of(a, t, r);
+                is_used[(lane0 + c.lane) / 16][column0 + real_column(a, t, c.column, half)] = 1;
+            }
+    for (uint32_t row = 0; row < PL_RACE_TMEM_ROWS; row++)
+        for (uint32_t col = 0; col < PL_RACE_TMEM_COLUMNS; col++) {
+            struct pl_race_cells c = {.cta = op->w->cta,
+                                      .rows = 1u << row,
+                                      .first = col,
+                                      .end = col,
+                                      .is_write = is_write};
+            while (c.end < PL_RACE_TMEM_COLUMNS && is_used[row][c.end] != 0)
+                c.end++;
+            if (c.end != c.first && pl_race_tmem(op, &c) != PL_EMU_NEXT)
+                return false;
+            col = c.end;
+        }
+    return true;
+}
+
 static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                       const struct pl_async_kind *kind, struct access *a)
 {
@@ -330,7 +365,8 @@ static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu
     op->is_generic_proxy = true;
     op->u.tmem.address = address;
     op->u.tmem.frame = w->bank[PL_EMU_BANK_FRAME];
-    if (pl_tmem_check(op, w->cta, address, a->n_lanes, a->n_columns))
+    if (pl_tmem_check(op, w->cta, address, a->n_lanes, a->n_columns) &&
+        (!pl_race_is_on(w) || note_cells(op, a, !is_load)))
         return op;
     pl_async_drop(op);
     return NULL;
@@ -383,7 +419,8 @@ enum pl_emu_status pl_emu_exec_tmem_ld(struct pl_emu_warp *w, const struct pl_em
             if (out != NULL)
                 out[i] = PL_TMEM_POISON;
     }
-    return pl_async_submit(op);
+    enum pl_emu_status s = pl_async_submit(op);
+    return s == PL_EMU_NEXT && pl_race_is_on(w) ? PL_EMU_YIELD : s; /* what follows is looked at */
 }
 
 static enum pl_emu_status write_st(struct pl_async_op *op)
@@ -428,6 +465,8 @@ enum pl_emu_status pl_emu_exec_tmem_wait(struct pl_emu_warp *w, const struct pl_
     const struct pl_async_kind *kind =
         ins->ptx->form == PL_PTX_tcgen05_wait_ld ? &pl_tmem_ld : &pl_tmem_st;
     enum pl_emu_status s = PL_EMU_NEXT;
+    if (pl_race_is_on(w))
+        pl_race_tmem_wait(w, kind);
     for (struct pl_async_op *op = w->cta->cluster->async->first, *next;
          op != NULL && s == PL_EMU_NEXT; op = next) {
         next = op->next;

@@ -9,6 +9,7 @@
 #include "emu/async.h"
 #include "emu/exec_control.h"
 #include "emu/faults.h"
+#include "emu/race.h"
 #include "emu/warp.h"
 
 #include <stdio.h>
@@ -97,11 +98,24 @@ static enum pl_emu_status meet(struct pl_emu_warp *w, const struct pl_emu_ins *i
     return PL_EMU_NEXT;
 }
 
+/* Lanes may have named disjoint sets. */
+static void sync_named(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    for (uint32_t left = w->mask; left != 0;) {
+        uint32_t members = (uint32_t)pl_emu_lane(w, mask_arg(ins), (uint32_t)__builtin_ctz(left));
+        pl_race_warp_sync(w, members & left);
+        left &= ~members;
+    }
+}
+
 enum pl_emu_status pl_emu_exec_bar_warp_sync(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     enum pl_emu_status s = meet(w, ins);
-    if (s == PL_EMU_NEXT)
-        pl_emu_async_on_release(w, w->mask);
+    if (s != PL_EMU_NEXT)
+        return s;
+    pl_emu_async_on_release(w, w->mask);
+    if (pl_race_is_on(w))
+        sync_named(w, ins);
     return s;
 }
 

@@ -18,6 +18,7 @@
 #include "emu/mma_desc.h"
 #include "emu/mma_elem.h"
 #include "emu/ops_tile.h"
+#include "emu/race.h"
 
 #define PL_DIAG_ROWS "emu/matrix.def"
 #define PL_DIAG_MODE_DEFINE
@@ -436,7 +437,7 @@ static struct pl_async_op *new_op(struct pl_emu_warp *w, const struct pl_async_k
 {
     struct pl_async_op *op = pl_async_new(w, w->mask, kind);
     if (op != NULL) {
-        op->owner = PL_ASYNC_BY_NOBODY;
+        op->owner = PL_ASYNC_BY_WGMMA;
         op->group = group;
     }
     return op;
@@ -542,6 +543,8 @@ enum pl_emu_status pl_emu_exec_wgmma_wait(struct pl_emu_warp *w, const struct pl
     uint32_t end = n >= aw->wgmma_group ? 0 : aw->wgmma_group - (uint32_t)n;
     struct pl_emu_async *a = w->cta->cluster->async;
     enum pl_emu_status s = PL_EMU_NEXT;
+    if (pl_race_is_on(w))
+        pl_race_wait_groups(w, pl_emu_first_lane(w), PL_ASYNC_BY_WGMMA, end, false);
     for (struct pl_async_op *o = a->first; o != NULL && s == PL_EMU_NEXT;) {
         bool is_due = is_wgmma(o) && o->w == w && o->group < end;
         if (is_due)

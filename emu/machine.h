@@ -29,6 +29,7 @@ struct pl_emu_grid;
 struct pl_emu_group;
 struct pl_emu_program;
 struct pl_emu_race;
+struct pl_emu_race_grid;
 
 enum {
     PL_EMU_MAX_WARPS = 32,   /* of a CTA: 1,024 threads */
@@ -131,7 +132,8 @@ struct pl_emu_warp {
     uint64_t generation;      /* of device memory, when `last` was filled */
     uint32_t fault_lane;
     const struct pl_emu_ins *pc; /* that runs, for faults */
-    void *async; /* emu/async_*: per-warp state (groups of copies a thread), NULL until used */
+    bool is_loading; /* race check: registers of a tcgen05.ld wait for tcgen05.wait::ld */
+    void *async;     /* emu/async_*: per-warp state (groups of copies a thread), NULL until used */
 };
 
 /* ---- CTA, cluster, grid ------------------------------------------------------------------------------------------------------ */
@@ -188,6 +190,7 @@ struct pl_emu_cluster {
     uint32_t local_stride_bytes;       /* local memory of a lane */
     void *storage;                     /* emu/cluster.c */
     struct pl_emu_cluster *sched_next; /* list that emu/sched.c keeps it in */
+    uint32_t n_grace;                  /* turns since a later cluster failed, emu/sched.c */
 };
 
 struct pl_emu_grid {
@@ -201,7 +204,8 @@ struct pl_emu_grid {
     uint32_t params_n_bytes;
     uint64_t id; /* %gridid */
     bool is_explicit_cluster;
-    struct pl_emu_sched *sched; /* emu/sched.c */
+    struct pl_emu_sched *sched;    /* emu/sched.c */
+    struct pl_emu_race_grid *race; /* CHECK=race */
 };
 
 /* ---- operands, for executors ---------------------------------------------------------------------------------------------------- */

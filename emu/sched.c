@@ -14,7 +14,14 @@
 enum {
     QUANTUM = 1 << 16, /* warp instructions of a cluster's turn */
     MAX_THREADS = 256,
+    GRACE =
+        64, /* turns that a cluster has left once a later one has failed: it may wait for that one for ever */
 };
+
+/*
+ * A fault ends the grid, but not at once: clusters before the one that failed run on, since one of them may fail as well, and the
+ * fault of the lowest cluster is reported, whichever thread came to one first.
+ */
 
 struct pl_emu_sched {
     struct pl_emu_grid *grid;
@@ -25,6 +32,7 @@ struct pl_emu_sched {
     struct pl_emu_cluster *first, *last; /* suspended, in order (link: sched_next) */
     struct pl_emu_cluster *spare;        /* storage to use again */
     bool is_failed;
+    uint32_t failed_index; /* the lowest cluster that failed */
     struct pl_emu_fault *fault;
     uint64_t n_instructions, n_lane_ops;
     struct pl_emu_sched *next_job; /* of the pool */
@@ -52,20 +60,33 @@ static void push_suspended(struct pl_emu_sched *s, struct pl_emu_cluster *cl)
     s->last = cl;
 }
 
+static bool may_go_on(const struct pl_emu_sched *s, const struct pl_emu_cluster *cl)
+{
+    return !s->is_failed || (cl->index < s->failed_index && cl->n_grace < GRACE);
+}
+
+/* The first that may go on; after a fault the others stay where they are until the grid is over. */
 static struct pl_emu_cluster *pop_suspended(struct pl_emu_sched *s)
 {
-    struct pl_emu_cluster *cl = s->first;
+    struct pl_emu_cluster **at = &s->first, *before = NULL;
+    while (*at != NULL && !may_go_on(s, *at)) {
+        before = *at;
+        at = &before->sched_next;
+    }
+    struct pl_emu_cluster *cl = *at;
     if (cl == NULL)
         return NULL;
-    s->first = cl->sched_next;
-    if (s->first == NULL)
-        s->last = NULL;
+    *at = cl->sched_next;
+    if (s->last == cl)
+        s->last = before;
+    cl->n_grace += s->is_failed;
     return cl;
 }
 
-static void fail_without_memory(struct pl_emu_sched *s)
+static void fail_without_memory(struct pl_emu_sched *s, uint32_t index)
 {
     s->is_failed = true;
+    s->failed_index = index;
     s->fault->code = pl_di_emu_no_memory.code;
     s->fault->result = pl_emu_result_of(s->fault->code);
     snprintf(s->fault->text, sizeof s->fault->text, "%s", pl_di_emu_no_memory.format);
@@ -74,9 +95,7 @@ static void fail_without_memory(struct pl_emu_sched *s)
 /* A cluster to run, locked: a new one while there is room, else the one that has waited longest. NULL: none now. */
 static struct pl_emu_cluster *take(struct pl_emu_sched *s)
 {
-    if (s->is_failed)
-        return NULL;
-    if (s->next == s->grid->n_clusters || s->n_resident == s->max_resident)
+    if (s->is_failed || s->next == s->grid->n_clusters || s->n_resident == s->max_resident)
         return pop_suspended(s);
     struct pl_emu_cluster *cl = s->spare;
     uint32_t index = s->next++;
@@ -94,15 +113,17 @@ static struct pl_emu_cluster *take(struct pl_emu_sched *s)
     if (is_ok)
         return cl;
     pl_emu_cluster_destroy(cl);
-    fail_without_memory(s);
+    s->n_resident--;
+    if (!s->is_failed || index < s->failed_index)
+        fail_without_memory(s, index);
     return NULL;
 }
 
 static void note_fault(struct pl_emu_sched *s, const struct pl_emu_cluster *cl)
 {
-    if (s->is_failed)
+    if (s->is_failed && s->failed_index < cl->index)
         return;
-    fail_without_memory(s);
+    fail_without_memory(s, cl->index);
     if (cl->faults->list.n == 0)
         return;
     const struct pl_diag *d = &cl->faults->list.data[0];

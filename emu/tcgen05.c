@@ -1,4 +1,5 @@
 #include "emu/tcgen05.h"
+#include "emu/race.h"
 
 /* ---- matrices in shared memory ------------------------------------------------------------------------------------------------ */
 
@@ -108,6 +109,8 @@ bool pl_tc_check_chunks(struct pl_async_op *op, struct pl_tc_chunks c, struct pl
     for (struct pl_tc_chunk k; pl_tc_next_chunk(op, &c, &k, &is_fault);) {
         struct pl_async_range r = {c.cta, k.place.offset_bytes,
                                    k.place.offset_bytes + PL_TC_CHUNK_BYTES - c.n_pad_bytes};
+        if (pl_race_is_on(op->w) && pl_race_piece(op, &r, false) != PL_EMU_NEXT)
+            return false;
         if (is_checking && pl_async_check_read(op, &r) != PL_EMU_NEXT)
             return false;
         if (used == NULL || c.cta != op->w->cta)
@@ -131,14 +134,24 @@ bool pl_tc_check_pair(struct pl_async_op *op)
     return false;
 }
 
+/* In the pipeline before op: all of its own thread; and, whoever issued them in the CTA, copies before a multiplication and those
+ * into the same accumulator. */
+static bool is_piped_before(const struct pl_async_op *o, const struct pl_async_op *op)
+{
+    if (o->w == op->w && o->lanes == op->lanes)
+        return o->kind == &pl_tmem_mma || o->kind == &pl_tmem_cp || o->kind == &pl_tmem_shift ||
+               o->kind == &pl_tmem_commit;
+    return op->kind == &pl_tmem_mma && o->w->cta == op->w->cta &&
+           (o->kind == &pl_tmem_cp ||
+            (o->kind == &pl_tmem_mma && o->u.tmem.address == op->u.tmem.address));
+}
+
 enum pl_emu_status pl_tmem_finish_before(struct pl_async_op *op)
 {
     struct pl_emu_async *a = op->w->cta->cluster->async;
     for (;;) {
         struct pl_async_op *o = a->first;
-        while (o != NULL && !(o->serial < op->serial && o->w == op->w && o->lanes == op->lanes &&
-                              (o->kind == &pl_tmem_mma || o->kind == &pl_tmem_cp ||
-                               o->kind == &pl_tmem_shift || o->kind == &pl_tmem_commit)))
+        while (o != NULL && !(o->serial < op->serial && is_piped_before(o, op)))
             o = o->next;
         if (o == NULL)
             return PL_EMU_NEXT;

@@ -62,7 +62,8 @@ bool pl_tmem_check_group(struct pl_emu_warp *w, const struct pl_emu_ins *ins);
 /* CTA exit: everything must have been given back. */
 enum pl_emu_status pl_tmem_check_exit(struct pl_emu_cta *cta);
 
-/* Earlier tcgen05.mma, cp, shift and commit of the same thread: they execute in order. */
+/* What executes in order before op: earlier mma, cp, shift and commit of the same thread, and the pipelined pairs across threads.
+ * Source: PTX ISA, tcgen05: Pipelined Instructions */
 enum pl_emu_status pl_tmem_finish_before(struct pl_async_op *op);
 extern const struct pl_async_kind pl_tmem_ld, pl_tmem_st, pl_tmem_mma, pl_tmem_cp, pl_tmem_shift,
     pl_tmem_commit;
