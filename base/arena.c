@@ -51,7 +51,7 @@ static struct pl_arena_chunk *add_chunk(struct pl_arena *a, size_t need_bytes)
     return c;
 }
 
-void *pl_arena_alloc(struct pl_arena *a, size_t n_bytes)
+void *pl_arena_raw(struct pl_arena *a, size_t n_bytes)
 {
     const size_t align = _Alignof(max_align_t);
     if (a->is_exhausted || n_bytes > SIZE_MAX / 2) {
@@ -74,7 +74,14 @@ void *pl_arena_alloc(struct pl_arena *a, size_t n_bytes)
     char *p = (char *)c->data + c->used_bytes;
     c->used_bytes += need;
     a->used_bytes += need;
-    memset(p, 0, need);
+    return p;
+}
+
+void *pl_arena_alloc(struct pl_arena *a, size_t n_bytes)
+{
+    void *p = pl_arena_raw(a, n_bytes);
+    if (p != NULL)
+        memset(p, 0, n_bytes);
     return p;
 }
 

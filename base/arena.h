@@ -33,6 +33,8 @@ void pl_arena_fini(struct pl_arena *a); /* frees everything; the arena is empty 
 
 /* Zeroed, max-aligned; NULL when exhausted. n_bytes 0 gives a unique non-NULL pointer. */
 void *pl_arena_alloc(struct pl_arena *a, size_t n_bytes);
+/* The same, not zeroed: for what is written whole. */
+void *pl_arena_raw(struct pl_arena *a, size_t n_bytes);
 void *pl_arena_array(struct pl_arena *a, size_t n_elems, size_t elem_bytes); /* overflow-checked */
 char *pl_arena_strdup(struct pl_arena *a, const char *s);
 char *pl_arena_strndup(struct pl_arena *a, const char *s, size_t n_bytes);

@@ -7,8 +7,10 @@
 void pl_buf_init(struct pl_buf *b, struct pl_arena *arena, size_t first_bytes)
 {
     *b = (struct pl_buf){.arena = arena};
-    b->text = pl_arena_alloc(arena, first_bytes < 16 ? 16 : first_bytes);
+    b->text = pl_arena_raw(arena, first_bytes < 16 ? 16 : first_bytes);
     b->cap_bytes = b->text == NULL ? 0 : (first_bytes < 16 ? 16 : first_bytes);
+    if (b->text != NULL)
+        b->text[0] = '\0';
 }
 
 static char *room(struct pl_buf *b, size_t n_bytes)
@@ -21,11 +23,12 @@ static char *room(struct pl_buf *b, size_t n_bytes)
             return NULL;
         cap *= 2;
     }
-    char *p = pl_arena_alloc(b->arena, cap);
+    char *p = pl_arena_raw(b->arena, cap);
     if (p == NULL)
         return NULL;
     if (b->n_bytes != 0)
         memcpy(p, b->text, b->n_bytes);
+    p[b->n_bytes] = '\0';
     b->text = p;
     b->cap_bytes = cap;
     return p + b->n_bytes;

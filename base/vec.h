@@ -19,13 +19,15 @@ static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t 
                                  size_t elem_bytes)
 {
     uint32_t want = *cap == 0 ? 16 : *cap * 2;
-    void *p = want < *cap ? NULL : pl_arena_array(a, want, elem_bytes);
+    char *p =
+        want < *cap || want > SIZE_MAX / elem_bytes ? NULL : pl_arena_raw(a, want * elem_bytes);
     if (p == NULL) {
         a->is_exhausted = true;
         return NULL;
     }
     if (n != 0)
         memcpy(p, data, n * elem_bytes);
+    memset(p + n * elem_bytes, 0, (want - n) * elem_bytes);
     *cap = want;
     return p;
 }

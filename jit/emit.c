@@ -160,21 +160,31 @@ static const struct {
 
 /* ---- one step ---- */
 
+/* What steps of one kind (step_key) have in common: all but guard and operands, which the next of them puts in `ins`. */
+struct kind {
+    uint64_t key;
+    uint32_t previous; /* of the same bucket, + 1 */
+    uint32_t n_bytes;  /* of the mnemonic */
+    const char *mnemonic;
+    const struct row *row;
+    struct pl_ptx_ins ins;
+};
+
+enum { N_BUCKETS = 64 };
+
 struct emitter {
     const struct pl_plan *plan;
     const struct pl_steps *steps;
+    struct pl_arena *arena;
     struct pl_ptx_printer printer;
     uint16_t first_row[PL_STEP_COUNT]; /* + 1 */
+    PL_VEC(struct kind) kinds;
+    uint16_t buckets[N_BUCKETS]; /* newest kind + 1 */
     struct pl_ptx_gate gate;
-    bool has_gate; /* some target takes all so far */
-    uint64_t
-        joined[PL_COUNT(rows)]; /* by row: the last kind of step whose gate was joined (step_key) */
-    struct pl_arena *arena;
+    bool has_gate;                                   /* some target takes all so far */
     const struct pl_step_text *last_text, *bad_text; /* the first that cannot be read, */
     struct pl_ptx_error text_error;                  /* and why */
     /* of the instruction at hand */
-    uint64_t key; /* its kind (step_key) */
-    struct pl_ptx_ins ins;
     struct pl_ptx_operand pool[MAX_POOL];
     uint32_t n_pool;
 };
@@ -372,43 +382,73 @@ static enum pl_ptx_mod tile_repeats(const struct pl_step *s, uint32_t width)
 }
 
 /* The instruction of a kind of step, without its guard and operands. */
-static void make_kind(struct emitter *e, const struct pl_step *s, const struct row *row)
+static struct pl_ptx_ins make_ins(const struct emitter *e, const struct pl_step *s,
+                                  const struct row *row)
 {
-    e->ins = pl_ptx_ins_make((enum pl_ptx_form)row->form, 0);
+    struct pl_ptx_ins ins = pl_ptx_ins_make((enum pl_ptx_form)row->form, 0);
     for (unsigned i = 0; i < PL_COUNT(row->slots) && row->slots[i] != 0; i++)
-        e->ins.types[i] = row->slots[i] == SLOT_TYPE   ? ptx_types[s->type]
-                          : row->slots[i] == SLOT_FROM ? ptx_types[s->from]
-                                                       : row->slots[i];
+        ins.types[i] = row->slots[i] == SLOT_TYPE   ? ptx_types[s->type]
+                       : row->slots[i] == SLOT_FROM ? ptx_types[s->from]
+                                                    : row->slots[i];
     for (int i = 0; i < PL_STEP_MAX_ATTRS && row->passes; i++)
         if (s->attrs[i] != PL_SA_NONE)
-            pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)ptx_mods[s->attrs[i]]);
+            pl_ptx_ins_set(&ins, (enum pl_ptx_mod)ptx_mods[s->attrs[i]]);
     for (int i = 0; i < MAX_FIXED && row->fixed[i] != 0; i++)
-        pl_ptx_ins_set(&e->ins, (enum pl_ptx_mod)row->fixed[i]);
+        pl_ptx_ins_set(&ins, (enum pl_ptx_mod)row->fixed[i]);
     const uint32_t width = vector_width(e, s);
     if (s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_half) /* of 64 rows, 128 threads */
-        e->ins.shape_n = (uint16_t)(s->op == PL_STEP_wgmma ? 2 * width : 4 * width);
+        ins.shape_n = (uint16_t)(s->op == PL_STEP_wgmma ? 2 * width : 4 * width);
     else if (s->op == PL_STEP_tmem_load || s->op == PL_STEP_tmem_store)
-        pl_ptx_ins_set(&e->ins, tile_repeats(s, width));
+        pl_ptx_ins_set(&ins, tile_repeats(s, width));
     else if (width > 1)
-        pl_ptx_ins_set(&e->ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
+        pl_ptx_ins_set(&ins, width == 2 ? PL_PTX_MOD_VEC_V2 : PL_PTX_MOD_VEC_V4);
+    return ins;
 }
 
-/* Steps of one kind follow each other in unrolled code: the instruction is made, and its gate asked, once for a run of them. */
-static void make_ins(struct emitter *e, const struct pl_step *s, const struct row *row)
+static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint64_t key,
+                             uint16_t *bucket)
+{
+    const struct row *row = find_row(e, s);
+    struct kind *k = row == NULL ? NULL : pl_vec_push(e->arena, &e->kinds);
+    PL_ASSERT(row != NULL);
+    if (k == NULL)
+        return NULL;
+    struct pl_buf text;
+    pl_buf_init(&text, e->arena, 64);
+    *k = (struct kind){.key = key, .previous = *bucket, .row = row, .ins = make_ins(e, s, row)};
+    pl_ptx_print_mnemonic(&text, &k->ins);
+    k->mnemonic = text.text;
+    k->n_bytes = (uint32_t)text.n_bytes;
+    *bucket = (uint16_t)e->kinds.n;
+    return text.text == NULL ? NULL : k;
+}
+
+/* Few kinds make up a program. NULL when memory ran out. */
+static struct kind *kind_of(struct emitter *e, const struct pl_step *s, bool *is_new)
 {
     const uint64_t key = step_key(e, s);
-    const bool is_new = key != e->key;
-    if (is_new)
-        make_kind(e, s, row);
-    e->key = key;
-    e->ins.n_operands = (uint8_t)place_operands(e, s, row);
-    e->ins.guard = 0;
+    uint16_t *bucket = &e->buckets[key * 0x9E3779B97F4A7C15u >> 58];
+    *is_new = false;
+    for (uint32_t k = *bucket; k != 0; k = e->kinds.data[k - 1].previous)
+        if (e->kinds.data[k - 1].key == key)
+            return &e->kinds.data[k - 1];
+    *is_new = true;
+    return add_kind(e, s, key, bucket);
+}
+
+static void put_instruction(struct emitter *e, const struct pl_step *s)
+{
+    bool is_new;
+    struct kind *k = kind_of(e, s, &is_new);
+    if (k == NULL)
+        return;
+    k->ins.n_operands = (uint8_t)place_operands(e, s, k->row);
+    k->ins.guard = 0;
     if (s->guard.id != 0)
-        pl_ptx_ins_guard(&e->ins, pl_reg_index(s->guard), s->guard_is_negated);
-    if ((is_new && e->joined[row - rows] != key) ||
-        pl_ptx_has_operand_gate((enum pl_ptx_form)e->ins.form))
-        e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&e->ins, e->pool));
-    e->joined[row - rows] = key;
+        pl_ptx_ins_guard(&k->ins, pl_reg_index(s->guard), s->guard_is_negated);
+    if (is_new || pl_ptx_has_operand_gate((enum pl_ptx_form)k->ins.form))
+        e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&k->ins, e->pool));
+    pl_ptx_print_ins_as(&e->printer, &k->ins, e->pool, k->mnemonic, k->n_bytes);
 }
 
 /* What the user's own instructions need is asked of the text, which only the assembler would read otherwise. */
@@ -453,12 +493,7 @@ static void put_step(struct emitter *e, const struct pl_step *s)
         put_text(e, s);
         return;
     }
-    const struct row *row = find_row(e, s);
-    PL_ASSERT(row != NULL);
-    if (row == NULL)
-        return;
-    make_ins(e, s, row);
-    pl_ptx_print_ins(&e->printer, &e->ins, e->pool);
+    put_instruction(e, s);
 }
 
 static void put_steps(struct emitter *e)
@@ -478,15 +513,29 @@ static enum pl_ptx_type param_type(const struct pl_plan_param *p)
     return p->n_bytes == 4 ? PL_PTX_TYPE_U32 : p->n_bytes == 8 ? PL_PTX_TYPE_U64 : PL_PTX_TYPE_B8;
 }
 
+/* "word3", or "word3_1" */
+static const char *numbered(struct pl_arena *arena, const char *word, unsigned n, int axis)
+{
+    struct pl_buf name;
+    pl_buf_init(&name, arena, 32);
+    pl_buf_puts(&name, word);
+    pl_buf_u64(&name, n);
+    if (axis >= 0) {
+        pl_buf_putc(&name, '_');
+        pl_buf_u64(&name, (uint64_t)axis);
+    }
+    return name.text;
+}
+
 static const char *param_name(struct pl_arena *arena, const struct pl_plan_param *p)
 {
     switch (p->kind) {
-    case PL_PLAN_ADDRESS: return pl_arena_printf(arena, "arg%u", p->arg);
-    case PL_PLAN_EXTENT: return pl_arena_printf(arena, "extent%u_%u", p->arg, p->axis);
-    case PL_PLAN_STRIDE: return pl_arena_printf(arena, "stride%u_%u", p->arg, p->axis);
-    case PL_PLAN_SCALAR: return pl_arena_printf(arena, "scalar%u", p->arg);
-    case PL_PLAN_TENSOR_MAP: return pl_arena_printf(arena, "map%u", p->map);
-    case PL_PLAN_GRID: return pl_arena_printf(arena, "grid%u", p->axis);
+    case PL_PLAN_ADDRESS: return numbered(arena, "arg", p->arg, -1);
+    case PL_PLAN_EXTENT: return numbered(arena, "extent", p->arg, p->axis);
+    case PL_PLAN_STRIDE: return numbered(arena, "stride", p->arg, p->axis);
+    case PL_PLAN_SCALAR: return numbered(arena, "scalar", p->arg, -1);
+    case PL_PLAN_TENSOR_MAP: return numbered(arena, "map", p->map, -1);
+    case PL_PLAN_GRID: return numbered(arena, "grid", p->axis, -1);
     case PL_PLAN_WORKSPACE: return "workspace";
     case PL_PLAN_PARAM_KIND_COUNT: break;
     }

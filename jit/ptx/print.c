@@ -44,6 +44,15 @@ static char *put_u64(char *s, uint64_t v)
 {
     char digits[20];
     int n = 0;
+    if (v < 10) {
+        *s++ = (char)('0' + v);
+        return s;
+    }
+    if (v < 100) {
+        *s++ = (char)('0' + v / 10);
+        *s++ = (char)('0' + v % 10);
+        return s;
+    }
     do
         digits[n++] = (char)('0' + v % 10);
     while ((v /= 10) != 0);
@@ -143,9 +152,12 @@ static char *put_numbered(char *s, uint32_t id)
         [PL_PTX_TYPE_B64] = "rd", [PL_PTX_TYPE_B128] = "rq", [PL_PTX_TYPE_F32] = "f",
         [PL_PTX_TYPE_F64] = "fd"};
     uint32_t type = (id - 1) >> 24;
-    PL_ASSERT(type < PL_PTX_TYPE_COUNT && prefixes[type][0] != 0);
+    const char *p = prefixes[type];
+    PL_ASSERT(type < PL_PTX_TYPE_COUNT && p[0] != 0);
     *s++ = '%';
-    s = put_text(s, prefixes[type]);
+    *s++ = p[0];
+    if (p[1] != 0)
+        *s++ = p[1];
     return put_u64(s, (id - 1) & 0xffffff);
 }
 
@@ -406,26 +418,30 @@ static void put_guard(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
     pl_buf_putc(pr->buf, ' ');
 }
 
-/* From ops[first] on. Short operands go straight into the buffer. */
+/* From ops[first] on, and the end of the line. Short operands go straight into the buffer, the others come in between. */
 static void put_operands(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
                          const struct pl_ptx_operand *pool, uint32_t first)
 {
     struct pl_buf *buf = pr->buf;
     const struct pl_ptx_operand *ops = ins->n_operands != 0 ? &pool[ins->operands] : NULL;
-    for (uint32_t i = first; i < ins->n_operands; i++) {
-        char *s = room(buf, LONGEST_SHORT);
-        if (s == NULL)
-            return;
+    char *s = room(buf, ins->n_operands * (size_t)LONGEST_SHORT + 2);
+    for (uint32_t i = first; i < ins->n_operands && s != NULL; i++) {
         if (i != first)
             *s++ = ',';
         *s++ = ' ';
         if (is_short(pr, &ops[i])) {
-            commit(buf, put_short(s, &ops[i]));
+            s = put_short(s, &ops[i]);
         } else {
             commit(buf, s);
             put_operand(pr, &ops[i], pool);
+            s = room(buf, (ins->n_operands - i) * (size_t)LONGEST_SHORT + 2);
         }
     }
+    if (s == NULL)
+        return;
+    *s++ = ';';
+    *s++ = '\n';
+    commit(buf, s);
 }
 
 void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
@@ -439,11 +455,30 @@ void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
         put_refused_mnemonic(pr, ins, &pool[ins->operands]);
     else
         pl_ptx_print_mnemonic(buf, ins);
-    if (ins->form == PL_PTX_call)
-        put_call(pr, ins, pool);
-    else
+    if (ins->form != PL_PTX_call) {
         put_operands(pr, ins, pool, is_refused);
+        return;
+    }
+    put_call(pr, ins, pool);
     pl_buf_putn(buf, ";\n", 2);
+}
+
+void pl_ptx_print_ins_as(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                         const struct pl_ptx_operand *pool, const char *mnemonic, size_t n_bytes)
+{
+    char *s = room(pr->buf, n_bytes + 20);
+    if (s == NULL)
+        return;
+    if (ins->guard != 0) { /* of an emitter: its registers are numbered */
+        *s++ = '@';
+        if (ins->guard_is_negated)
+            *s++ = '!';
+        s = put_numbered(s, ins->guard);
+        *s++ = ' ';
+    }
+    memcpy(s, mnemonic, n_bytes);
+    commit(pr->buf, s + n_bytes);
+    put_operands(pr, ins, pool, 0);
 }
 
 /* ---- declarations ---- */

@@ -142,6 +142,10 @@ static inline void pl_ptx_ins_guard(struct pl_ptx_ins *ins, uint32_t pred_number
 void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
                       const struct pl_ptx_operand *pool);
 
+/* The same of an emitter's instruction whose mnemonic was printed before (pl_ptx_print_mnemonic), for many of one kind. */
+void pl_ptx_print_ins_as(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
+                         const struct pl_ptx_operand *pool, const char *mnemonic, size_t n_bytes);
+
 /* Its mnemonic alone, "ld.global.v4.f32": for messages. */
 void pl_ptx_print_mnemonic(struct pl_buf *buf, const struct pl_ptx_ins *ins);
 

@@ -23,6 +23,8 @@ const struct pl_target pl_targets[] = {
 #undef T
 const size_t pl_n_targets = PL_COUNT(pl_targets);
 
+const struct pl_affine pl_affine_zeros[PL_MAX_RANK];
+
 const struct pl_target *pl_target_find(int32_t arch)
 {
     for (size_t i = 0; i < pl_n_targets; i++)

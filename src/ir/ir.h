@@ -247,6 +247,8 @@ struct pl_affine {
     } terms[PL_MAX_TERMS];
 };
 
+extern const struct pl_affine pl_affine_zeros[PL_MAX_RANK]; /* the offsets of a base */
+
 /*
  * A ref: how it was made (view, parent, and the operands of that call), and the same resolved against its base: the nearest root or
  * reshape up the chain (a base has identity axes). Element (i0, i1, ...) of the ref is element x of the base, where for base axis j
@@ -269,11 +271,12 @@ struct pl_ref_info {
     int32_t n_args;
     int32_t axis; /* CLIP */
 
-    uint32_t base;                        /* ref id: itself for a ROOT or a RESHAPE */
-    int32_t axis_of[PL_MAX_RANK];         /* base axis of each axis of the ref */
-    struct pl_affine offset[PL_MAX_RANK]; /* by base axis */
+    uint32_t base;                /* ref id: itself for a ROOT or a RESHAPE */
+    int32_t axis_of[PL_MAX_RANK]; /* base axis of each axis of the ref */
+    const struct pl_affine
+        *offset; /* by base axis, of the base's rank; the parent's where a view moves nothing */
+    const struct pl_affine *clip; /* the same; NULL: none */
     bool has_clip[PL_MAX_RANK];
-    struct pl_affine clip[PL_MAX_RANK];
     uint32_t peer; /* value: rank of the CTA whose SMEM it is; 0: this CTA's */
 
     uint32_t block; /* where it was made: usable in it and in blocks inside */

@@ -32,7 +32,8 @@ static enum pl_level of_place(const struct levels *s, uint32_t ref)
 {
     const struct pl_ref_info *r = pl_ir_ref(s->fn, ref);
     enum pl_level level = narrower(s->of_array[r->array], of_val(s, r->peer));
-    for (int i = 0; i < PL_MAX_RANK; i++) {
+    const int rank = pl_ir_ref(s->fn, r->base)->shape.rank;
+    for (int i = 0; i < rank; i++) {
         level = narrower(level, of_affine(s, &r->offset[i]));
         if (r->has_clip[i])
             level = narrower(level, of_affine(s, &r->clip[i]));
@@ -189,7 +190,8 @@ enum pl_level pl_ir_issue_level(const struct pl_fn *fn, uint32_t id)
     level = narrower(level, index == 0 ? PL_LEVEL_GRID : pl_ir_op(fn, index)->level);
     for (int r = 0; r < PL_OP_MAX_REFS; r++) {
         const struct pl_ref_info *ref = pl_ir_ref(fn, op->refs[r]);
-        for (int i = 0; op->refs[r] != 0 && i < PL_MAX_RANK; i++) {
+        const int rank = op->refs[r] == 0 ? 0 : pl_ir_ref(fn, ref->base)->shape.rank;
+        for (int i = 0; i < rank; i++) {
             level = narrower(level, of_affine_terms(fn, &ref->offset[i]));
             level = narrower(level,
                              ref->has_clip[i] ? of_affine_terms(fn, &ref->clip[i]) : PL_LEVEL_GRID);

@@ -253,6 +253,7 @@ uint32_t pl_trace_array(pl_builder *b, const struct pl_array *array, uint32_t in
     *r = (struct pl_ref_info){
         .space = a->space, .dtype = a->dtype, .shape = a->shape, .array = fn->arrays.n - 1};
     r->base = ref;
+    r->offset = pl_affine_zeros;
     r->block = b->block;
     r->loc = l;
     for (int i = 0; i < PL_MAX_RANK; i++)
@@ -370,15 +371,28 @@ static bool check_inside(pl_builder *b, const struct pl_ref_info *v, int axis, i
     return false;
 }
 
+/* Offsets of a view's own, to be changed: those of its parent so far. NULL when memory ran out. */
+static struct pl_affine *own(pl_builder *b, const struct pl_ref_info *v)
+{
+    const int32_t rank = pl_ir_ref(b->fn, v->base)->shape.rank;
+    struct pl_affine *a = pl_arena_array(b->fn->arena, (size_t)rank, sizeof *a);
+    if (a != NULL)
+        memcpy(a, v->offset, (size_t)rank * sizeof *a);
+    return a;
+}
+
 static bool resolve_at(pl_builder *b, struct pl_ref_info *v, pl_loc l)
 {
     if (!check_inside(b, v, 0, v->shape.d[0], 1, 1, l))
         return false;
-    int32_t axis = v->axis_of[0];
-    if (!add_scaled(b, &v->offset[axis], v->args[0], 1)) {
+    struct pl_affine *offset = own(b, v);
+    if (offset == NULL)
+        return false;
+    if (!add_scaled(b, &offset[v->axis_of[0]], v->args[0], 1)) {
         pl_d_view_too_deep(b->fn->diags, pl_trace_at(l), 0);
         return false;
     }
+    v->offset = offset;
     v->shape.rank--;
     for (int i = 0; i < v->shape.rank; i++) {
         v->shape.d[i] = v->shape.d[i + 1];
@@ -390,15 +404,19 @@ static bool resolve_at(pl_builder *b, struct pl_ref_info *v, pl_loc l)
 
 static bool resolve_window(pl_builder *b, struct pl_ref_info *v, const pl_shape *want, pl_loc l)
 {
+    struct pl_affine *offset = own(b, v);
+    if (offset == NULL)
+        return false;
     for (int i = 0; i < want->rank; i++) {
         int64_t scale = v->view == PL_VIEW_TILE ? want->d[i] : 1;
         if (!check_inside(b, v, i, v->shape.d[i], want->d[i], scale, l))
             return false;
-        if (!add_scaled(b, &v->offset[v->axis_of[i]], v->args[i], scale)) {
+        if (!add_scaled(b, &offset[v->axis_of[i]], v->args[i], scale)) {
             pl_d_view_too_deep(b->fn->diags, pl_trace_at(l), i);
             return false;
         }
     }
+    v->offset = offset;
     v->shape = *want;
     return true;
 }
@@ -410,12 +428,18 @@ static bool resolve_clip(pl_builder *b, struct pl_ref_info *v, pl_loc l)
         pl_d_clip_twice(b->fn->diags, pl_trace_at(l), v->axis);
         return false;
     }
-    v->has_clip[axis] = true;
-    v->clip[axis] = v->offset[axis];
-    if (!add_scaled(b, &v->clip[axis], v->args[0], 1)) {
+    struct pl_affine *clip = own(b, v); /* the offset of this axis; the clips of the others */
+    if (clip == NULL)
+        return false;
+    for (int i = 0; v->clip != NULL && i < PL_MAX_RANK; i++)
+        if (v->has_clip[i])
+            clip[i] = v->clip[i];
+    if (!add_scaled(b, &clip[axis], v->args[0], 1)) {
         pl_d_view_too_deep(b->fn->diags, pl_trace_at(l), v->axis);
         return false;
     }
+    v->has_clip[axis] = true;
+    v->clip = clip;
     return true;
 }
 
@@ -447,7 +471,7 @@ static bool resolve_reshape(pl_builder *b, struct pl_ref_info *v, const pl_shape
     }
     v->shape = *want;
     v->base = 0; /* becomes its own id */
-    memset(v->offset, 0, sizeof v->offset);
+    v->offset = pl_affine_zeros;
     for (int i = 0; i < PL_MAX_RANK; i++)
         v->axis_of[i] = i;
     return true;

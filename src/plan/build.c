@@ -177,13 +177,17 @@ static uint32_t mix(uint32_t h, uint64_t v)
     return (uint32_t)(x >> 32) ^ (uint32_t)x;
 }
 
+_Static_assert(PL_STEP_MAX_ATTRS == 4, "the attributes are hashed as one word");
+
 static uint32_t hash_of(const struct pl_sdesc *d)
 {
     uint32_t h = mix((uint32_t)d->op << 16 | (uint32_t)d->type << 8 | d->from, d->n);
-    for (int i = 0; i < PL_STEP_MAX_ATTRS; i++)
-        h = mix(h, d->attrs[i]);
+    uint32_t attrs;
+    memcpy(&attrs, d->attrs, sizeof attrs);
+    h = mix(h, attrs);
     for (int i = 0; i < d->n; i++)
-        h = mix(mix(h, d->opnds[i].u.index), (uint64_t)d->opnds[i].imm + d->opnds[i].kind);
+        h = mix(h, (uint64_t)d->opnds[i].u.index << 32 ^ (uint64_t)d->opnds[i].imm ^
+                       (uint64_t)d->opnds[i].kind << 56);
     return h;
 }
 
