@@ -90,4 +90,22 @@ bool pl_store_put(struct pl_store *s, const struct pl_content *c, const struct p
  */
 void pl_store_sweep(struct pl_store *s, const struct pl_alloc_hooks *hooks, bool is_forced);
 
+/* ---- for who looks after the cache (plaunch cache) ---- */
+
+struct pl_store_item {
+    const char *name; /* "ab/cdef…", below the folder */
+    uint64_t n_bytes;
+    int64_t used_s;            /* seconds since 1970, of its last use */
+    const char *wrong;         /* NULL: whole; else what is wrong, and nothing below is set */
+    struct pl_content content; /* what it was made from */
+    struct pl_blob file;
+};
+
+/* Every entry of the tier, the one that was not used for longest first, each checked from end to end; until fn gives false. */
+void pl_store_each(struct pl_store *s, bool (*fn)(const struct pl_store_item *item, void *user),
+                   void *user);
+bool pl_store_remove(struct pl_store *s, const char *name);
+/* An entry's file from elsewhere, under the name that its content has. False: `why` (PL_STORE_WHY_BYTES) says what is wrong. */
+bool pl_store_add(struct pl_store *s, struct pl_blob file, char *why);
+
 #endif
