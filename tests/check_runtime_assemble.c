@@ -125,6 +125,30 @@ START_TEST(stride_of_extent_one)
 }
 END_TEST
 
+/* Case 37: bit 85 goes, of a small tensor that is not dense, and nothing else changes. */
+START_TEST(mended_maps)
+{
+    static const struct {
+        int64_t rows, pitch;
+        bool is_mended;
+    } cases[] = {{64, 128, false}, {64, 136, true},   {1, 136, false},
+                 {480, 136, true}, {482, 136, false}, {64, 2048, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct map_case c = fine_case();
+        struct pl_tmap_key key;
+        uint64_t words[16], before[16];
+        c.t.shape[0] = cases[i].rows;
+        c.t.strides[0] = cases[i].pitch;
+        memset(words, 0xff, sizeof words);
+        memcpy(before, words, sizeof words);
+        pl_tmap_key_make(&key, &c.map, &c.t);
+        pl_tmap_mend(&key, words);
+        before[1] ^= cases[i].is_mended ? (uint64_t)1 << 21 : 0;
+        ck_assert_msg(memcmp(words, before, sizeof words) == 0, "%zu", i);
+    }
+}
+END_TEST
+
 /* The key holds every input. */
 START_TEST(keys_differ)
 {
@@ -447,6 +471,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("maps");
     tcase_add_checked_fixture(t, setup, NULL);
     tcase_add_test(t, fine_map);
+    tcase_add_test(t, mended_maps);
     tcase_add_loop_test(t, broken_maps, 0, (int)(sizeof map_faults / sizeof *map_faults));
     tcase_add_test(t, stride_of_extent_one);
     tcase_add_test(t, keys_differ);

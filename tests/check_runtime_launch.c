@@ -251,6 +251,54 @@ START_TEST(more_parameters_than_a_launch_takes)
 }
 END_TEST
 
+/* ---- tensor maps ---- */
+
+static void mapped_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(32, 32), PL_SWIZZLE_NONE);
+    pl_bar full = pl_barrier(b, 1);
+    pl_offs at = PL_OFF(b, pl_program_id(b, 1), pl_program_id(b, 0));
+    pl_copy_gmem_to_smem(b, pl_tile(b, pl_param(b, 0), at, PL_SHAPE(32, 32)), buf, full);
+    pl_barrier_wait(b, full);
+    pl_store(b, pl_tile(b, pl_param(b, 1), at, PL_SHAPE(32, 32)), pl_load(b, buf));
+}
+
+/* Case 37: only the drivers and chips that encode maps wrongly have theirs mended. */
+START_TEST(maps_of_some_drivers_are_mended)
+{
+    static const struct {
+        int arch, version;
+        bool is_mended;
+    } cases[] = {{100, 13020, true}, {120, 12090, true}, {90, 13020, false}, {100, 13040, false}};
+    static const pl_param_decl staged[] = {
+        {.name = "x",
+         .role = PL_ROLE_IN,
+         .min_rank = 2,
+         .max_rank = 2,
+         .dtypes = PL_DT(F32),
+         .required = PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE},
+        {.name = "y", .role = PL_ROLE_OUT, .min_rank = 2, .max_rank = 2, .dtypes = PL_DT(F32)}};
+    pl_kernel k = kernel;
+    k.params = staged;
+    k.body = mapped_body;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t words[2];
+        pl_context_destroy(ctx);
+        nd->arch = cases[i].arch;
+        nd->driver_version = cases[i].version;
+        make_context(NULL);
+        args[0].u.tensor.strides[0] = 112; /* 3 rows of 100 */
+        ck_assert_msg(pl_launch(ctx, &k, stream, args, 2, NULL, &err) == PL_OK, "%s", err.text);
+        memcpy(words, nd->block, sizeof words); /* what is largest comes first */
+        ck_assert_uint_eq(words[0], args[0].u.tensor.address);
+        ck_assert_uint_eq(words[1] & 0xffff, 100);
+        ck_assert_msg(((words[1] >> 21 & 1) == 0) == cases[i].is_mended, "sm_%d, driver %d",
+                      cases[i].arch, cases[i].version);
+    }
+}
+END_TEST
+
 /* ---- prepared ---- */
 
 START_TEST(prepared_launches)
@@ -426,6 +474,7 @@ static Suite *make_suite(void)
         {"grids",
          {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster,
           more_shared_memory_than_the_device_has, more_parameters_than_a_launch_takes}},
+        {"maps", {maps_of_some_drivers_are_mended}},
         {"prepared", {prepared_launches, prepare_all_builds_every_variant, packs_for_graphs}},
         {"memory",
          {out_of_memory_at_every_allocation, scratch_limits, warm_launches_allocate_nothing}},

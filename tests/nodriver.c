@@ -139,7 +139,7 @@ static void nd_encode(pl_cu_tensor_map *map, const void *address, const uint64_t
 {
     memset(map, 0, sizeof *map);
     map->words[0] = (uint64_t)(uintptr_t)address;
-    map->words[1] = dims[0];
+    map->words[1] = dims[0] | (uint64_t)1 << (85 - 64); /* the bit of case 37 */
 }
 
 static pl_cu_ptr nd_alloc(size_t n_bytes)

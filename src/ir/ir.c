@@ -14,8 +14,9 @@ const struct pl_space_info pl_space_infos[PL_SPACE_COUNT] = {
 #undef SPACE
 };
 
-#define T(feature)                                      | PL_F_##feature
-#define TARGET(id, arch, smem, cluster, tmem, features) {arch, smem, cluster, tmem, 0u features},
+#define T(feature) | PL_F_##feature
+#define TARGET(id, arch, smem, cluster, tmem, sms, threads, features)                              \
+    {arch, smem, cluster, tmem, sms, threads, 0u features},
 const struct pl_target pl_targets[] = {
 #include "src/ir/target.def"
 };

@@ -50,7 +50,12 @@ extern const struct pl_space_info pl_space_infos[PL_SPACE_COUNT];
     X(FP8, "fp8 conversion")                                                                       \
     X(FP4, "fp4 formats")                                                                          \
     X(CLC, "cluster launch control")                                                               \
-    X(SETMAXNREG, "setmaxnreg") X(PDL, "programmatic dependent launch")
+    X(SETMAXNREG, "setmaxnreg")                                                                    \
+    X(PDL, "programmatic dependent launch")                                                        \
+    X(BF16, "bf16 arithmetic")                                                                     \
+    X(TF32_RN, "rounding to tf32")                                                                 \
+    X(STMATRIX, "stmatrix")                                                                        \
+    X(MAP_BIT, "the tensor map bit of Blackwell")
 enum pl_feature_bit {
 #define PL_FEATURE_(id, text) PL_FEATURE_BIT_##id,
     PL_FEATURE_LIST(PL_FEATURE_)
@@ -69,7 +74,9 @@ struct pl_target {
     int64_t smem_bytes;     /* most dynamic shared memory of a block */
     int32_t max_cluster;    /* CTAs; 1: no clusters */
     int32_t n_tmem_columns; /* 0: no tensor memory */
-    uint32_t features;      /* PL_F_* */
+    int32_t n_sms;          /* of a usual board */
+    int32_t max_threads_per_sm;
+    uint32_t features; /* PL_F_* */
 };
 extern const struct pl_target pl_targets[];
 extern const size_t pl_n_targets;

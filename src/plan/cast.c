@@ -143,7 +143,7 @@ static struct pl_opnd f32_to_e8m0(struct pl_lower *l, struct pl_opnd x)
 /* tf32 to nearest even without the instruction: add half of the last place kept, then cut. NaN becomes the canonical one. */
 static struct pl_opnd f32_to_tf32(struct pl_lower *l, struct pl_opnd x)
 {
-    if (l->plan->sm >= 90)
+    if (pl_lower_has(l, PL_F_TF32_RN))
         return convert(l, PL_ST_tf32, PL_ST_f32, PL_SA_RND_rn, x);
     struct pl_opnd lsb = pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, x, 13), 1);
     struct pl_opnd up =

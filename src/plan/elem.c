@@ -429,7 +429,7 @@ static struct pl_opnd half_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, en
                                   struct pl_opnd x, struct pl_opnd y)
 {
     const enum pl_stype ht = half_type(t, rep);
-    const bool is_fused = t == PL_BF16 && l->plan->sm < 90;
+    const bool is_fused = t == PL_BF16 && !pl_lower_has(l, PL_F_BF16);
     const struct pl_opnd xs[2] = {x, y};
     if (sub == PL_MIN || sub == PL_MAX)
         return half_op(l, sub == PL_MIN ? PL_STEP_min : PL_STEP_max, ht, PL_SA_NONE, 2, xs);

@@ -140,6 +140,11 @@ void pl_lower_note(struct pl_lower *l, const struct pl_op *op, const char *text)
 void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op); /* PL2191 */
 void pl_refuse_copy(struct pl_lower *l, const struct pl_op *op);  /* PL3190 */
 
+static inline bool pl_lower_has(const struct pl_lower *l, enum pl_feature feature)
+{
+    return (l->fn->request.target->features & (uint32_t)feature) != 0;
+}
+
 /* ---- dtypes ---- */
 enum pl_stype pl_stype_of(pl_dtype t); /* in registers: i8 is s32, f16 is f16, pred is pred */
 enum pl_stype pl_stype_bits(enum pl_rep rep); /* b16, b32, b64, pred: for moves */

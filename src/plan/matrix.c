@@ -32,7 +32,8 @@ enum pl_matrix_way pl_matrix_way(const struct pl_lower *l, uint32_t ref, const s
     const uint32_t es = pl_elem_bytes(r->dtype);
     if (lay->frag == PL_FRAG_STRIDED || r->space != PL_SPACE_SMEM || r->peer != 0 ||
         base->view == PL_VIEW_RESHAPE || lay->vec != f->n_run || lay->vec * es != 4 ||
-        !lies_in_matrices(f) || pl_bounds_needed(l, ref) || (!is_load && l->plan->sm < 90))
+        !lies_in_matrices(f) || pl_bounds_needed(l, ref) ||
+        (!is_load && !pl_lower_has(l, PL_F_STMATRIX)))
         return PL_MATRIX_NONE;
     const int last = base->shape.rank - 1, run = f->run_axis;
     const int along = r->axis_of[run] == last ? run : r->axis_of[1 - run] == last ? 1 - run : -1;

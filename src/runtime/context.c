@@ -250,8 +250,6 @@ static uint16_t ptx_cap_of(int driver_version)
     return ptx_caps[i].ptx;
 }
 
-static const int served_archs[] = {80, 86, 89, 90, 100, 103, 120, 121};
-
 static pl_status read_attribute(struct pl_context *ctx, int attribute, int *value,
                                 struct pl_call *call)
 {
@@ -281,16 +279,15 @@ static pl_status read_device(struct pl_context *ctx, int ordinal, struct pl_call
             return st;
     }
     int arch = v[0] * 10 + v[1];
+    const struct pl_target *target = pl_target_find(arch);
     ctx->device = (pl_device_info){.arch = arch,
                                    .n_sms = v[2],
                                    .smem_bytes = v[3],
-                                   .max_cluster = arch >= 90 ? 8 : 1,
+                                   .max_cluster = target != NULL ? target->max_cluster : 1,
                                    .max_threads_per_sm = v[4],
                                    .is_emulated = ctx->driver.is_emulated};
-    for (size_t i = 0; i < PL_COUNT(served_archs); i++)
-        if (served_archs[i] == arch)
-            return PL_OK;
-    return pl_e_device_arch(call, PL_E_UNSUPPORTED, (struct pl_where){0}, arch);
+    return target != NULL ? PL_OK
+                          : pl_e_device_arch(call, PL_E_UNSUPPORTED, (struct pl_where){0}, arch);
 }
 
 static void open_store(struct pl_context *ctx, struct pl_store *s, const char *path, bool is_ro,
@@ -351,6 +348,8 @@ static pl_status start(struct pl_context *ctx, const pl_context_options *o, stru
         return pl_context_fail(call, "cuDevicePrimaryCtxRetain", r);
     }
     ctx->ptx_cap = ptx_cap_of(ctx->driver.version);
+    ctx->mends_maps = (pl_target_find(ctx->device.arch)->features & PL_F_MAP_BIT) != 0 &&
+                      ctx->driver.version <= PL_TMAP_MENDED_DRIVER;
     ctx->pid = (int)getpid();
     ctx->fork_mark = pl_os_fork_mark_create();
     pl_assembler_choose(&ctx->assembler, &ctx->driver);

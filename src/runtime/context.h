@@ -28,6 +28,7 @@ struct pl_context {
     pl_device_info device;
     pl_cu_device ordinal;
     char device_name[128];
+    bool mends_maps;  /* the driver encodes tensor maps wrongly (tensormap.h) */
     uint16_t ptx_cap; /* highest .version that the driver takes: 10 * major + minor */
 
     pl_log_function log;

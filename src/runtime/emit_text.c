@@ -17,15 +17,14 @@ static int arch_of(const char *name)
     return n > 0 && n < 1000 && (end[0] == '\0' || has_suffix) ? (int)n : 0;
 }
 
-/* A whole chip, as far as a kernel's configure() may ask. Source: CUDA C++ Programming Guide, Compute Capabilities. */
+/* A whole chip, as far as a kernel's configure() may ask. */
 static pl_device_info device_of(const struct pl_target *t)
 {
-    bool is_large = t->arch == 80 || t->arch == 90 || t->arch == 100 || t->arch == 103;
     return (pl_device_info){.arch = t->arch,
-                            .n_sms = 132,
+                            .n_sms = t->n_sms,
                             .smem_bytes = t->smem_bytes,
                             .max_cluster = t->max_cluster,
-                            .max_threads_per_sm = is_large ? 2048 : 1536};
+                            .max_threads_per_sm = t->max_threads_per_sm};
 }
 
 static void put_text(struct pl_text *t, pl_text_kind kind,

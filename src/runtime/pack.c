@@ -66,6 +66,8 @@ static pl_status encode(struct pl_tmap_line *line, const struct pl_tmap_key *key
     if (r != PL_CU_SUCCESS)
         return pl_context_fail(call, "cuTensorMapEncodeTiled", r);
     memcpy(line->words, encoded.words, sizeof line->words);
+    if (ctx->mends_maps)
+        pl_tmap_mend(key, line->words);
     line->key = *key;
     pl_thread_count(run->thread, PL_STAT_maps_encoded, 1);
     return PL_OK;

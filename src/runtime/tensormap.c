@@ -151,3 +151,17 @@ struct pl_tmap_line *pl_tmap_line_of(struct pl_tmap_cache *cache, const struct p
     return &cache->lines[h >> 58];
 }
 _Static_assert(PL_TMAP_LINES == 64, "six bits choose a line");
+
+void pl_tmap_mend(const struct pl_tmap_key *key, uint64_t words[16])
+{
+    int64_t n = 1,
+            last = 0; /* elements of a dense tensor of these extents; index of the last one here */
+    bool is_dense = true;
+    for (int i = 0; i < key->rank; i++) {
+        is_dense = is_dense && (key->dims[i] == 1 || key->strides[i] == n);
+        n *= key->dims[i];
+        last += (key->dims[i] - 1) * key->strides[i];
+    }
+    if (!is_dense && (last + 1) * pl_dtype_bits((pl_dtype)key->dtype) / 8 < 128 * 1024)
+        words[1] &= ~((uint64_t)1 << (85 - 64));
+}

@@ -40,6 +40,16 @@ void pl_tmap_key_make(struct pl_tmap_key *key, const struct pl_plan_map *map, co
 /* The line in which a key lives, encoded or not. */
 struct pl_tmap_line *pl_tmap_line_of(struct pl_tmap_cache *cache, const struct pl_tmap_key *key);
 
+/*
+ * Drivers up to 13.3 encode maps of Blackwell chips with a bit too many when the tensor's memory is small and not dense, and
+ * copies then fault now and then: the bit is taken out, as their maker advises, of maps that this may concern. By the tensor's own
+ * extent, since an allocation is not smaller, so the answer depends on the key alone.
+ *
+ * Source  NVIDIA Data Center GPU Driver 595.71.05 release notes, Known Issues: cuTensorMapEncodeTiled (bit 85, below 128 KB)
+ */
+enum { PL_TMAP_MENDED_DRIVER = 13030 };
+void pl_tmap_mend(const struct pl_tmap_key *key, uint64_t words[16]);
+
 /* What the driver's encode call is given. */
 struct pl_tmap_inputs {
     uint64_t dims[PL_PLAN_MAP_RANK];
