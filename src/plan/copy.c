@@ -4,32 +4,20 @@
  *   tensor    boxes of a tensor map, issued by the leader; parts outside the tensor arrive as zeros, or are not written
  *   bulk      whole rows of bytes, issued by the leader, where the view lies inside its tensor; where it does not, at run time,
  *             the elements way is taken
- *   elements  plain loads and stores by all threads of the unit, then the proxy fence and one arrival
+ *   elements  by all threads of the unit (copy_elements.c)
  *
  * A copy that reduces or goes to several CTAs has no elements way, so none that may need it at run time: it is refused.
  *
  * Whatever the way, a copy in is exactly one arrival on its barrier, also when its predicate is false (then of 0 bytes); a copy
  * out is one group for pl_wait_smem_to_gmem where the chip has such groups.
  */
-#include "src/plan/lower.h"
+#include "src/plan/copy.h"
 
 #include "base/debug.h"
 
-enum { BOX_MAX = 256, BULK_MAX_ROWS = 16, UNROLLED_CHUNKS = 8 };
+enum { BOX_MAX = 256, BULK_MAX_ROWS = 16 };
 
 enum way { WAY_TENSOR, WAY_BULK, WAY_ELEMENTS };
-
-struct copy {
-    struct pl_lower *l;
-    const struct pl_op *op;
-    bool is_in;
-    uint32_t global, shared; /* refs */
-    const struct pl_ref_info *g, *s;
-    const struct pl_array *ga;
-    const struct pl_smem_place *place;
-    uint32_t es;
-    uint32_t n_bytes;
-};
 
 static void set_guard(struct pl_lower *l, pl_reg p)
 {
@@ -48,7 +36,7 @@ static int64_t view_extent(const struct pl_ref_info *r, int base_axis)
 }
 
 /* Rows of the view are runs of memory on both sides, 16-byte aligned where it matters, and the chip copies by itself. */
-static bool is_regular(const struct copy *c)
+static bool is_regular(const struct pl_copy *c)
 {
     const struct pl_lower *l = c->l;
     const int last_s = pl_ir_ref(l->fn, c->s->base)->shape.rank - 1, rank = c->g->shape.rank;
@@ -58,7 +46,7 @@ static bool is_regular(const struct copy *c)
 }
 
 /* Alignment of the view's first byte in shared memory: a power of two up to 1024. */
-static uint32_t shared_align(const struct copy *c)
+static uint32_t shared_align(const struct pl_copy *c)
 {
     const struct pl_array *a = &c->l->fn->arrays.data[c->s->array];
     const int rank = a->shape.rank;
@@ -75,7 +63,7 @@ static uint32_t shared_align(const struct copy *c)
 }
 
 /* Columns of the shared view are all columns of the array, from the first. */
-static bool has_whole_rows(const struct copy *c)
+static bool has_whole_rows(const struct pl_copy *c)
 {
     const struct pl_array *a = &c->l->fn->arrays.data[c->s->array];
     const int last = a->shape.rank - 1;
@@ -93,23 +81,23 @@ static uint32_t box_rows(int64_t n)
 }
 
 /* Only the copy engine combines with what is there, or reaches other CTAs. */
-static bool needs_engine(const struct copy *c)
+static bool needs_engine(const struct pl_copy *c)
 {
     return c->op->sub != PL_OP2_NONE || c->op->mask != 0;
 }
 
 /* The arrival is at the leader of the pair, wherever the bytes go. */
-static bool is_for_leader(const struct copy *c)
+static bool is_for_leader(const struct pl_copy *c)
 {
     return c->is_in && pl_bar_is_at_leader(c->l, c->op->bar);
 }
 
-static bool may_hang_over(const struct copy *c)
+static bool may_hang_over(const struct pl_copy *c)
 {
     return c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(c->l, c->global);
 }
 
-static bool has_clip(const struct copy *c)
+static bool has_clip(const struct pl_copy *c)
 {
     for (int j = 0; j < c->ga->shape.rank; j++)
         if (c->g->has_clip[j])
@@ -117,7 +105,7 @@ static bool has_clip(const struct copy *c)
     return false;
 }
 
-static bool can_tensor(const struct copy *c)
+static bool can_tensor(const struct pl_copy *c)
 {
     const struct pl_smem_place *p = c->place;
     const int rank = c->g->shape.rank;
@@ -142,7 +130,7 @@ static bool can_tensor(const struct copy *c)
            box_rows(c->g->shape.d[rank - 2]) == c->g->shape.d[rank - 2];
 }
 
-static int64_t n_view_rows(const struct copy *c)
+static int64_t n_view_rows(const struct pl_copy *c)
 {
     int64_t n = 1;
     for (int i = 0; i + 1 < c->g->shape.rank; i++)
@@ -150,7 +138,7 @@ static int64_t n_view_rows(const struct copy *c)
     return n;
 }
 
-static bool can_bulk(const struct copy *c)
+static bool can_bulk(const struct pl_copy *c)
 {
     const struct pl_smem_place *p = c->place;
     if (!is_regular(c) || c->op->oob == PL_OOB_FILL || c->op->mask != 0 ||
@@ -168,7 +156,7 @@ static bool can_bulk(const struct copy *c)
            (n_view_rows(c) == 1 || p->row_bytes % 16 == 0);
 }
 
-static enum way choose(const struct copy *c)
+static enum way choose(const struct pl_copy *c)
 {
     const bool tensor = can_tensor(c), bulk = can_bulk(c);
     switch (c->op->how) {
@@ -182,184 +170,30 @@ static enum way choose(const struct copy *c)
     return tensor ? WAY_TENSOR : bulk ? WAY_BULK : WAY_ELEMENTS;
 }
 
-/* ---- by elements ---- */
-
-struct round {
-    const struct copy *c;
-    uint32_t vec, n_words;
-    bool is_bounded;
-    int64_t n_elems;
-};
-
-static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ragged, bool is_load,
-                          pl_reg *words)
-{
-    const struct copy *c = r->c;
-    struct pl_lower *l = c->l;
-    const bool is_global = is_load == c->is_in;
-    const uint32_t ref = is_global ? c->global : c->shared;
-    struct pl_coord at[PL_MAX_RANK];
-    struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
-    pl_reg has_it = {0};
-    if (is_ragged) {
-        struct pl_opnd e = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_opnd_imm(lin.konst));
-        has_it = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, e, pl_opnd_imm(r->n_elems));
-    }
-    pl_linear_coords(l, &c->g->shape, lin, at);
-    const bool is_bounded = is_global && r->is_bounded;
-    if (is_bounded)
-        in = pl_bounds_chunk(l, ref, at);
-    if (is_bounded && has_it.id != 0)
-        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0),
-                                         pl_opnd_reg(has_it)));
-    const struct pl_chunk chunk = {
-        .ref = ref, .vec = r->vec, .at = at, .inside = is_bounded ? &in : NULL};
-    if (!is_bounded)
-        set_guard(l, has_it);
-    if (is_load)
-        pl_chunk_load(l, &chunk, words);
-    else
-        pl_chunk_store(l, &chunk, words);
-    set_guard(l, (pl_reg){0});
-}
-
-/* n chunks from chunk number `first` on: all loads, then all stores. */
-static void element_chunks(const struct round *r, struct pl_coord start, uint32_t n,
-                           bool may_be_ragged)
-{
-    struct pl_lower *l = r->c->l;
-    const int64_t step = (int64_t)l->unit_threads * r->vec;
-    pl_reg words[UNROLLED_CHUNKS * 4 * 16];
-    const enum pl_rclass class =
-        (enum pl_rclass)pl_stypes[pl_chunk_word_type(r->c->ga->dtype, r->vec)].class;
-    for (int pass = 0; pass < 2; pass++)
-        for (uint32_t k = 0; k < n; k++) {
-            struct pl_coord lin = start;
-            lin.konst += (int64_t)k * step;
-            const bool is_ragged = may_be_ragged && lin.konst + lin.bound > r->n_elems;
-            pl_reg *w = words + k * r->n_words;
-            for (uint32_t i = 0; pass == 0 && i < r->n_words; i++) {
-                w[i] = pl_build_reg(&l->b, class);
-                if (is_ragged && !r->is_bounded)
-                    pl_build_mov(&l->b, pl_chunk_word_type(r->c->ga->dtype, r->vec), w[i],
-                                 pl_opnd_imm(0));
-            }
-            element_chunk(r, lin, is_ragged, pass == 0, w);
-        }
-}
-
-static void element_rounds(const struct round *r)
-{
-    struct pl_lower *l = r->c->l;
-    const int64_t step = (int64_t)l->unit_threads * r->vec;
-    const int64_t n_chunks = (r->n_elems + step - 1) / step;
-    struct pl_opnd first = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(r->vec));
-    if (n_chunks <= UNROLLED_CHUNKS) {
-        element_chunks(r, (struct pl_coord){first, (uint32_t)step, 0}, (uint32_t)n_chunks, true);
-        return;
-    }
-    const uint32_t n = 4;
-    pl_reg at = pl_build_reg(&l->b, PL_RC_B32); /* constant inside a round */
-    const uint32_t again = pl_build_label(&l->b);
-    pl_build_mov(&l->b, PL_ST_b32, at, first);
-    pl_build_put_label(&l->b, again);
-    uint32_t mark = pl_build_open(&l->b);
-    const bool is_ragged = r->n_elems % (n * step) != 0;
-    element_chunks(r, (struct pl_coord){pl_opnd_reg(at), (uint32_t)r->n_elems, 0}, n, is_ragged);
-    pl_build_close(&l->b, mark);
-    pl_build_step(&l->b, &(struct pl_sdesc){
-                             .op = PL_STEP_add,
-                             .type = PL_ST_u32,
-                             .n = 3,
-                             .opnds = {pl_opnd_reg(at), pl_opnd_reg(at), pl_opnd_imm(n * step)}});
-    pl_reg more = pl_build_reg(&l->b, PL_RC_PRED);
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_compare,
-                                            .type = PL_ST_u32,
-                                            .attrs = {PL_SA_CMP_lt},
-                                            .n = 3,
-                                            .opnds = {pl_opnd_reg(more), pl_opnd_reg(at),
-                                                      pl_opnd_imm(r->n_elems)}});
-    pl_build_jump(&l->b, again, more, false);
-}
-
-/* Move the data by elements; arrival and fences are the caller's. */
-static void move_elements(const struct copy *c, bool is_outside)
-{
-    struct pl_lower *l = c->l;
-    struct round r = {.c = c, .n_elems = pl_shape_n_elems(&c->g->shape)};
-    const uint32_t vg = pl_access_vec(l, c->global), vs = pl_access_vec(l, c->shared);
-    r.vec = vg > vs ? vg : vs;
-    while (r.vec > 1 && (int64_t)r.vec * l->unit_threads > r.n_elems)
-        r.vec /= 2;
-    r.n_words = pl_chunk_n_words(c->ga->dtype, r.vec);
-    const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
-    r.is_bounded = is_bounded;
-    if (!is_bounded || r.vec == 1 || is_outside) {
-        element_rounds(&r);
-        return;
-    }
-    const uint32_t slow = pl_build_label(&l->b), done = pl_build_label(&l->b);
-    pl_build_jump(&l->b, slow, pl_bounds_fit(l, c->global), true);
-    r.is_bounded = false;
-    uint32_t mark = pl_build_open(&l->b);
-    element_rounds(&r);
-    pl_build_close(&l->b, mark);
-    pl_build_jump(&l->b, done, (pl_reg){0}, false);
-    pl_build_put_label(&l->b, slow);
-    r.is_bounded = true;
-    mark = pl_build_open(&l->b);
-    element_rounds(&r);
-    pl_build_close(&l->b, mark);
-    pl_build_put_label(&l->b, done);
-}
-
-static pl_reg predicate(const struct copy *c)
+pl_reg pl_copy_predicate(const struct pl_copy *c)
 {
     if (c->op->args[0] == 0 || c->op->n_args == 0)
         return (pl_reg){0};
     return pl_build_in_reg(&c->l->b, PL_ST_pred, pl_lower_scalar(c->l, c->op->args[0]));
 }
 
-/* is_outside: the view is known to hang over an edge. */
-static void by_elements(const struct copy *c, bool is_outside)
-{
-    struct pl_lower *l = c->l;
-    const pl_reg p = predicate(c);
-    const uint32_t skip = pl_build_label(&l->b);
-    pl_hazard_access(l, c->shared, c->is_in, 0);
-    uint32_t mark = pl_build_open(&l->b);
-    if (p.id != 0)
-        pl_build_jump(&l->b, skip, p, true);
-    move_elements(c, is_outside);
-    pl_build_close(&l->b, mark);
-    if (p.id != 0)
-        pl_build_put_label(&l->b, skip);
-    if (!c->is_in)
-        return;
-    if (l->has_tma)
-        pl_build_step(&l->b,
-                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
-    pl_unit_barrier(l);
-    pl_arrive_leader(l, c->op->bar);
-}
-
 /* ---- issued by the leader ---- */
 
-static pl_reg leader_and(const struct copy *c)
+static pl_reg leader_and(const struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
-    pl_reg p = predicate(c), leader = pl_lower_leader(l);
+    pl_reg p = pl_copy_predicate(c), leader = pl_lower_leader(l);
     return p.id == 0
                ? leader
                : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(leader), pl_opnd_reg(p));
 }
 
 /* The arrival, announcing the bytes to come: on this CTA's barrier, or on that of each CTA that receives them. */
-static void announce(const struct copy *c)
+static void announce(const struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
     struct pl_opnd n = pl_opnd_imm(c->n_bytes);
-    const pl_reg p = predicate(c);
+    const pl_reg p = pl_copy_predicate(c);
     pl_hazard_arrival(l);
     if (p.id != 0)
         n = pl_opnd_reg(
@@ -398,7 +232,7 @@ struct box {
 };
 
 /* What the copy moves stays in L2 longer than other data, or goes first. */
-static void add_policy(const struct copy *c, struct pl_sdesc *d)
+static void add_policy(const struct pl_copy *c, struct pl_sdesc *d)
 {
     if (c->op->n == 0)
         return;
@@ -411,7 +245,7 @@ static void add_policy(const struct copy *c, struct pl_sdesc *d)
     d->attrs[i] = PL_SA_L2_hint;
 }
 
-static void put_box(const struct copy *c, const struct box *x)
+static void put_box(const struct pl_copy *c, const struct box *x)
 {
     struct pl_lower *l = c->l;
     const uint8_t dims = (uint8_t)(PL_SA_DIMS_d1 + c->ga->shape.rank - 1);
@@ -446,7 +280,7 @@ static void put_box(const struct copy *c, const struct box *x)
     set_guard(l, (pl_reg){0});
 }
 
-static void put_boxes(const struct copy *c)
+static void put_boxes(const struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
     const struct pl_smem_place *p = c->place;
@@ -502,7 +336,7 @@ static enum pl_stype bulk_reduce_type(pl_dtype t)
     return pl_stype_of(t);
 }
 
-static void put_rows(const struct copy *c)
+static void put_rows(const struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
     const int rank = c->g->shape.rank;
@@ -542,7 +376,7 @@ static void put_rows(const struct copy *c)
 }
 
 /* No clip cuts the view below its tensor's own end: a predicate, or none when there is no clip. */
-static pl_reg clips_are_idle(const struct copy *c)
+static pl_reg clips_are_idle(const struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
     const enum pl_stype t = pl_lower_index_type(l, c->ga);
@@ -563,7 +397,7 @@ static pl_reg clips_are_idle(const struct copy *c)
     return idle;
 }
 
-static void issue(const struct copy *c, enum way way)
+static void issue(const struct pl_copy *c, enum way way)
 {
     pl_hazard_async(c->l, c->s->array, c->is_in);
     if (c->is_in)
@@ -574,7 +408,7 @@ static void issue(const struct copy *c, enum way way)
         put_rows(c);
 }
 
-static void note_way(const struct copy *c, enum way way)
+static void note_way(const struct pl_copy *c, enum way way)
 {
     static const char *const names[] = {
         "copied by tensor boxes", "copied by bulk rows; by elements where it hangs over an edge",
@@ -582,7 +416,7 @@ static void note_way(const struct copy *c, enum way way)
     pl_lower_note(c->l, c->op, names[way]);
 }
 
-static void lower_copy(struct copy *c)
+static void lower_copy(struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
     c->g = pl_ir_ref(l->fn, c->global);
@@ -598,7 +432,7 @@ static void lower_copy(struct copy *c)
     else if (way == WAY_ELEMENTS && needs_engine(c))
         pl_refuse_copy(l, c->op);
     if (way == WAY_ELEMENTS) {
-        by_elements(c, false);
+        pl_copy_by_elements(c, false);
     } else {
         pl_reg fit = {0};
         if (way == WAY_TENSOR)
@@ -620,7 +454,7 @@ static void lower_copy(struct copy *c)
             struct pl_hazard *fast = pl_hazard_save(l);
             pl_hazard_restore(l, before);
             mark = pl_build_open(&l->b);
-            by_elements(c, true);
+            pl_copy_by_elements(c, true);
             pl_build_close(&l->b, mark);
             pl_hazard_merge(l, fast);
             pl_build_put_label(&l->b, done);
@@ -637,14 +471,15 @@ static void lower_copy(struct copy *c)
 void pl_lower_copy_in(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    struct copy c = {.l = l, .op = op, .is_in = true, .global = op->refs[0], .shared = op->refs[1]};
+    struct pl_copy c = {
+        .l = l, .op = op, .is_in = true, .global = op->refs[0], .shared = op->refs[1]};
     lower_copy(&c);
 }
 
 void pl_lower_copy_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    struct copy c = {
+    struct pl_copy c = {
         .l = l, .op = op, .is_in = false, .global = op->refs[1], .shared = op->refs[0]};
     lower_copy(&c);
 }
@@ -679,5 +514,7 @@ void pl_lower_wait_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         if (op->n == 0)
             l->has_pending_out = false;
     }
-    pl_unit_barrier(l);
+    /* Threads that read the source are waited for by whoever of their warpgroup overwrites it, but not by others. */
+    if (l->has_tma || l->unit_threads > 128)
+        pl_unit_barrier(l);
 }

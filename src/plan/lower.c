@@ -427,6 +427,9 @@ static bool allocate(struct pl_lower *l)
     l->columns = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->columns);
     l->hazards = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->hazards);
     l->bar_offsets = pl_arena_array(l->arena, fn->groups.n, sizeof *l->bar_offsets);
+    l->bar_scales = pl_arena_array(l->arena, fn->groups.n, sizeof *l->bar_scales);
+    for (uint32_t g = 0; l->bar_scales != NULL && g < fn->groups.n; g++)
+        l->bar_scales[g] = 1;
     l->phases = pl_arena_array(l->arena, fn->groups.n, sizeof *l->phases);
     return !pl_arena_is_exhausted(l->arena);
 }
@@ -513,6 +516,7 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
                              (uint64_t)fn->request.target->smem_bytes);
         return PL_E_INVALID;
     }
+    pl_bar_scales(l);
     pl_layout_walk(l);
     if (pl_arena_is_exhausted(arena))
         return PL_E_NOMEM;

@@ -93,6 +93,7 @@ struct pl_lower {
     struct pl_hazard *hazards;     /* by array id, of the current unit */
     struct pl_tmem_place *columns; /* by array id */
     uint32_t *bar_offsets;         /* bytes, by group id */
+    uint32_t *bar_scales;          /* what an arrival counts for, by group id */
     pl_reg *phases;                /* by group id; none: not waited on */
     uint32_t
         scratch_offset; /* scratch area: one part a warpgroup, then one of the CTA, then one of the cluster */
@@ -415,6 +416,11 @@ void pl_lower_work(struct pl_lower *l);
 void pl_lower_epilogue(struct pl_lower *l);
 void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
+/* n arrivals of the leader that leave the phase open: more of the same event follow. */
+void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
+
+/* ---- copies by elements (copy_elements.c) ---- */
+void pl_bar_scales(struct pl_lower *l); /* after the shared-memory map */
 
 /* ---- the functions of ops ---- */
 void pl_lower_op(struct pl_lower *l, uint32_t id); /* a rank-0 value, ahead of its turn */

@@ -409,6 +409,18 @@ pl_reg pl_pair_mask(struct pl_lower *l)
                                 : pl_build_convert(&l->b, PL_ST_u16, PL_ST_u32, PL_SA_NONE, both);
 }
 
+void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n)
+{
+    if (n == 0)
+        return;
+    set_guard(l, pl_lower_leader(l));
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_bar_arrive_part,
+                                            .n = 3,
+                                            .opnds = {pl_opnd_reg(pl_build_reg(&l->b, PL_RC_B64)),
+                                                      addr, pl_opnd_imm(n)}});
+    set_guard(l, (pl_reg){0});
+}
+
 /* One arrival of the unit, all of whose threads have come; is_done: they are known to have. */
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar)
 {
@@ -427,6 +439,8 @@ void pl_arrive_leader(struct pl_lower *l, uint32_t bar)
         pl_build_do1(&l->b, PL_STEP_bar_arrive_peer, pl_opnd_addr(to, 0));
     } else {
         struct pl_opnd addr = pl_bar_addr(l, bar);
+        const uint32_t n = l->bar_scales[l->fn->bars.data[bar].group];
+        pl_arrive_part(l, addr, n - 1);
         set_guard(l, pl_lower_leader(l));
         pl_build_do1(&l->b, PL_STEP_bar_arrive1, addr);
     }
@@ -539,9 +553,10 @@ static void init_barriers(struct pl_lower *l)
     for (uint32_t g = 1; g < fn->groups.n; g++) {
         const struct pl_bar_group *bg = &fn->groups.data[g];
         const bool is_of_pair = bg->at == PL_LEADER && l->n_ctas > 1;
-        const int64_t count = (int64_t)bg->n_arrivals * (bg->is_cluster ? l->n_ctas
-                                                         : is_of_pair   ? 2
-                                                                        : 1);
+        const int64_t count = (int64_t)bg->n_arrivals * l->bar_scales[g] *
+                              (bg->is_cluster ? l->n_ctas
+                               : is_of_pair   ? 2
+                                              : 1);
         for (int i = 0; i < bg->n_barriers; i++)
             pl_build_do2(&l->b, PL_STEP_bar_init,
                          pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i),

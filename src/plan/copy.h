@@ -1,0 +1,22 @@
+#ifndef PL_SRC_PLAN_COPY_H
+#define PL_SRC_PLAN_COPY_H
+/* One copy between global and shared memory, as the ways of lowering it share it. copy.c tells of the ways. */
+#include "src/plan/lower.h"
+
+struct pl_copy {
+    struct pl_lower *l;
+    const struct pl_op *op;
+    bool is_in;
+    uint32_t global, shared; /* refs */
+    const struct pl_ref_info *g, *s;
+    const struct pl_array *ga;
+    const struct pl_smem_place *place;
+    uint32_t es;
+    uint32_t n_bytes;
+};
+
+/* The copy's predicate; none: always. */
+pl_reg pl_copy_predicate(const struct pl_copy *c);
+/* is_outside: the view is known to hang over an edge. */
+void pl_copy_by_elements(const struct pl_copy *c, bool is_outside);
+#endif
