@@ -445,6 +445,7 @@ static void resolve_operands(struct pl_ptx_shape *shape)
         PL_ASSERT(shape->n_specs < PL_PTX_MAX_OPERANDS);
         if (resolve_operand(&shape->ins, item, spec)) {
             spec->is_wide_ok = is_wide_ok;
+            spec->is_element_ok = is_wide_ok; /* the forms of these with addresses */
             spec->is_special_ok = has_specials;
             shape->n_specs++;
         }

@@ -51,6 +51,26 @@ static bool read_offset(struct pl_ptx_parser *p, int64_t *offset)
     return pl_ptx_read_int(p, offset);
 }
 
+/*
+ * v[i], an element of an array by its number; of vectors and rows too i counts elements of the type, as in ptxas 13.0. An index
+ * in a register is not served. PTX ISA, Arrays as Operands.
+ */
+static bool read_index(struct pl_ptx_parser *p, const struct pl_ptx_var *v,
+                       struct pl_ptx_operand *op)
+{
+    int64_t i;
+    p->s++;
+    if (!pl_ptx_skip(p))
+        return false;
+    if (pl_ptx_name_length(p->s) != 0)
+        return pl_ptx_fail_syntax(p, "a constant index");
+    if (!pl_ptx_read_int(p, &i) || !pl_ptx_expect(p, ']'))
+        return false;
+    op->offset = (int64_t)((uint64_t)i * (pl_ptx_types[v->type].bits / 8));
+    op->sub = 1;
+    return true;
+}
+
 static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, uint32_t name,
                        struct pl_ptx_operand *op)
 {
@@ -77,6 +97,8 @@ static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, ui
     case PL_PTX_SYM_VAR:
         op->kind = PL_PTX_OP_VAR;
         op->var = sym->index + 1;
+        if (*p->s == '[')
+            return read_index(p, &p->m->vars.data[sym->index], op);
         return read_offset(p, &op->offset);
     case PL_PTX_SYM_FUNC:
         op->kind = PL_PTX_OP_FUNC;
@@ -218,7 +240,8 @@ static bool read_bracket(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
             return false;
         if (item->kind == OP_NAME)
             return fail_undefined(p, item->first, at);
-        if (item->kind != PL_PTX_OP_REG && item->kind != PL_PTX_OP_VAR) {
+        bool is_element = item->kind == PL_PTX_OP_VAR && item->sub != 0;
+        if ((item->kind != PL_PTX_OP_REG && item->kind != PL_PTX_OP_VAR) || is_element) {
             p->s = at;
             return pl_ptx_fail_syntax(p, "a register or variable as address");
         }
@@ -428,9 +451,11 @@ static enum fit tensor_fit(const struct pl_ptx_parser *p, const struct pl_ptx_op
     return vector_fit(p, &p->m->pool.data[op->first + 1], &coordinates);
 }
 
-static enum fit address_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op)
+static enum fit address_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
+                            const struct pl_ptx_spec *spec)
 {
-    if (op->kind != PL_PTX_OP_ADDR)
+    bool is_element = spec->is_element_ok && op->kind == PL_PTX_OP_VAR && op->sub == 1;
+    if (op->kind != PL_PTX_OP_ADDR && !is_element)
         return WRONG_KIND;
     if (op->reg == 0)
         return FITS;
@@ -468,10 +493,10 @@ static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
     case PL_PTX_WANT_PRED_REG:
         return op->kind == PL_PTX_OP_REG ? predicate_fit(p, op, false) : WRONG_KIND;
     case PL_PTX_WANT_INT: return op->kind == PL_PTX_OP_IMM && !op->is_float ? FITS : WRONG_KIND;
-    case PL_PTX_WANT_ADDR: return address_fit(p, op);
+    case PL_PTX_WANT_ADDR: return address_fit(p, op, spec);
     case PL_PTX_WANT_REG_ADDR:
         typed.want = PL_PTX_WANT_REG;
-        return op->kind == PL_PTX_OP_ADDR ? address_fit(p, op) : source_fit(p, op, &typed);
+        return op->kind == PL_PTX_OP_ADDR ? address_fit(p, op, spec) : source_fit(p, op, &typed);
     case PL_PTX_WANT_DVEC:
     case PL_PTX_WANT_SVEC: return vector_fit(p, op, spec);
     case PL_PTX_WANT_SELECT:
@@ -688,6 +713,12 @@ static bool store_operands(struct reader *r, const struct pl_ptx_shape *shape,
     for (uint32_t i = 0; i < r->n; i++) {
         r->ops[i] = *unbraced(p, &r->ops[i], &shape->specs[r->spec_of[i]]);
         finish_operand(p, &r->ops[i], &shape->specs[r->spec_of[i]]);
+        if (r->ops[i].kind == PL_PTX_OP_VAR &&
+            r->ops[i].sub != 0) { /* v[i] is v+bytes from here on */
+            bool is_address = shape->specs[r->spec_of[i]].want == PL_PTX_WANT_ADDR;
+            r->ops[i].kind = is_address ? PL_PTX_OP_ADDR : PL_PTX_OP_VAR;
+            r->ops[i].sub = 0;
+        }
         if (r->ops[i].kind == OP_NAME && !note_label(p, &r->ops[i], p->m->pool.n, r->at[i]))
             return false;
         if (!push(p, &r->ops[i]))

@@ -101,6 +101,7 @@ struct pl_ptx_spec {
     bool is_optional;
     bool has_sink;      /* '_' is allowed */
     bool is_wide_ok;    /* ld, st, cvt: a register may be wider than the type */
+    bool is_element_ok; /* ld, st: v[i] may stand for [v+bytes] */
     bool is_special_ok; /* mov, cvt: a source may be a special register */
     bool is_braced_ok;  /* a vector's place without .v2 .v4 .v8: {x} for x, as ptxas takes it */
     uint8_t

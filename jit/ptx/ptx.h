@@ -153,11 +153,12 @@ struct pl_ptx_operand {
     uint8_t kind;    /* enum pl_ptx_operand_kind */
     bool is_negated; /* !p */
     bool is_float;   /* IMM: a float */
-    uint8_t sub;     /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm */
-    uint16_t n;      /* VECTOR, PAIR, TENSOR: elements */
-    uint16_t sreg;   /* enum pl_ptx_sreg */
-    uint32_t reg;    /* register index + 1 in the function, 0 = none */
-    uint32_t var;    /* variable index + 1 in the module, 0 = none */
+    uint8_t
+        sub; /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm; VAR: written v[i] */
+    uint16_t n;    /* VECTOR, PAIR, TENSOR: elements */
+    uint16_t sreg; /* enum pl_ptx_sreg */
+    uint32_t reg;  /* register index + 1 in the function, 0 = none */
+    uint32_t var;  /* variable index + 1 in the module, 0 = none */
     uint32_t
         first; /* pool index of the first element; LABEL: instruction index (one past the last: the end of the
                            function); FUNC: function index; PROTO: index; TEXT: index into texts */
