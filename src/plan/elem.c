@@ -392,32 +392,15 @@ static struct pl_opnd elem_unary(struct pl_lower *l, pl_op1 sub, pl_dtype t, enu
 static struct pl_opnd float_binary(struct pl_lower *l, int sub, enum pl_stype t, struct pl_opnd x,
                                    struct pl_opnd y)
 {
-    const struct pl_opnd xs[2] = {x, y};
-    switch ((pl_op2)sub) {
-    case PL_ADD: return rounded(l, PL_STEP_add, t, PL_SA_RND_rn, 2, xs);
-    case PL_SUB: return rounded(l, PL_STEP_sub, t, PL_SA_RND_rn, 2, xs);
-    case PL_MUL: return rounded(l, PL_STEP_mul, t, PL_SA_RND_rn, 2, xs);
-    case PL_DIV: return rounded(l, PL_STEP_div, t, PL_SA_RND_rn, 2, xs);
-    case PL_MIN: return rounded(l, PL_STEP_min, t, PL_SA_NONE, 2, xs);
-    case PL_MAX: return rounded(l, PL_STEP_max, t, PL_SA_NONE, 2, xs);
-    case PL_REM:
-    case PL_CDIV:
-    case PL_AND:
-    case PL_OR:
-    case PL_XOR:
-    case PL_SHL:
-    case PL_SHR:
-    case PL_EQ:
-    case PL_NE:
-    case PL_LT:
-    case PL_LE:
-    case PL_GT:
-    case PL_GE:
-    case PL_OP2_NONE:
-    case PL_OP2_COUNT: break;
-    }
-    PL_ASSERT(0 && "not a float operation");
-    return x;
+    static const struct {
+        uint8_t step, rounding;
+    } ops[PL_OP2_COUNT] = {
+        [PL_ADD] = {PL_STEP_add, PL_SA_RND_rn}, [PL_SUB] = {PL_STEP_sub, PL_SA_RND_rn},
+        [PL_MUL] = {PL_STEP_mul, PL_SA_RND_rn}, [PL_DIV] = {PL_STEP_div, PL_SA_RND_rn},
+        [PL_MIN] = {PL_STEP_min, PL_SA_NONE},   [PL_MAX] = {PL_STEP_max, PL_SA_NONE}};
+    PL_ASSERT(ops[sub].step != PL_STEP_NONE && "not a float operation");
+    return rounded(l, (enum pl_step_op)ops[sub].step, t, (enum pl_sattr)ops[sub].rounding, 2,
+                   (const struct pl_opnd[]){x, y});
 }
 
 static struct pl_opnd f32_binary(struct pl_lower *l, int sub, struct pl_opnd x, struct pl_opnd y)
