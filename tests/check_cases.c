@@ -5,6 +5,7 @@
  *
  *   case        test
  *   20          check_runtime_launch: one_build_for_all_sizes; check_kernels: one_build_serves_eight_shapes
+ *   37          check_runtime_launch: maps_of_some_drivers_are_mended; check_runtime_assemble: mended_maps
  *   43          check_tensormap: each_rule_is_named (the emulated driver's side)
  *   46          check_async_run: broken_program_raises_the_diagnostic_of_its_name (e8260_no_init)
  *   48, 49, 50  check_pipes: sums_are_exact (stages 1..5, 0..11 steps)
@@ -12,7 +13,7 @@
  *   66          check_ops, check_ops_exact (forms with .ftz)
  *   71          check_runtime_launch: nothing_to_do_is_success
  *
- * Cases 39 and 47 are of matrix products; 37 is not served: no driver of that kind is told apart (maps are as the driver encodes them).
+ * Cases 39 and 47 are of matrix products (check_matmul: products of depth 0).
  * Rules that a body breaks are in check_builder: all_that_is_wrong_is_reported_and_nothing_written; those of arguments are here.
  */
 #include "base/os.h"
