@@ -79,8 +79,13 @@ static void row_body(pl_builder *b, const struct params *p)
         pl_store(b, acc, pl_op2_at(b, combine_op(p->op), pl_load(b, acc), v, PL_LOC));
     }
     pl_val total = pl_reduce(b, combine_op(p->op), pl_load(b, acc), 0, PL_SCOPE_CTA);
-    pl_store(b, pl_at(b, pl_at_indices(b, y, r.n_lead, r.lead), 0),
-             finish(b, p->op, total, r.n, pl_dtype_of(b, y)));
+    const pl_ref to = pl_at(b, pl_at_indices(b, y, r.n_lead, r.lead), 0);
+    const pl_val result = finish(b, p->op, total, r.n, pl_dtype_of(b, y));
+    if (p->row.n_warpgroups == 1)
+        pl_store(b, to, result);
+    else
+        PL_IF(b, pl_eq(b, pl_row_first(b, &r), 0)) /* each has the total; one of them stores it */
+    pl_store(b, to, result);
 }
 
 /* Windows over the axes from the reduced one on: STEP or 1 along it, 1 along those between, COLS along the last. */

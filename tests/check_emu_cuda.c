@@ -395,6 +395,21 @@ START_TEST(shipped_ptx)
 }
 END_TEST
 
+/* None of them has a race, whatever the order of asynchrony. */
+START_TEST(shipped_ptx_has_no_race)
+{
+    static const char *const policies[] = {"eager", "late", "random:5"};
+    char path[400];
+    if (!rows[_i].is_shipped)
+        return;
+    ck_assert_int_eq(cu.configure("check", "race"), 0);
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        ck_assert_int_eq(cu.configure("async", policies[i]), 0);
+        run(&rows[_i], load_module(shipped_path(rows[_i].name, path, sizeof path)));
+    }
+}
+END_TEST
+
 /* All kernels in one module, and in one context one after the other. */
 START_TEST(fresh_ptx)
 {
@@ -572,6 +587,8 @@ START_TEST(products_are_exact)
     CUfunction f = load(shipped_path(p->name, path, sizeof path), p->name);
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++)
         multiply(p, f, policies[i]);
+    ck_assert_int_eq(cu.configure("check", "race"), 0);
+    multiply(p, f, "late");
     if (!compile(p->name, path, sizeof path)) {
         fprintf(stderr, "no nvcc: only the PTX of the folder is run\n");
         return;
@@ -589,6 +606,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, shipped_ptx, 0, N_ROWS);
+    tcase_add_loop_test(t, shipped_ptx_has_no_race, 0, N_ROWS);
     tcase_add_test(t, printf_goes_to_stdout);
     tcase_add_test(t, assertion_sticks);
     tcase_add_test(t, tensor_map_as_a_parameter);
