@@ -44,6 +44,7 @@ START_TEST(products_of_whole_numbers_are_exact)
     const int64_t n_k = (int64_t)p->k * p->n_steps;
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         driver_use(100, policies[policy]);
+        ck_assert_int_eq(emu.configure("check", "race"), 0);
         pl_tensor x =
             tensor_new(c->a, p->a_is_across ? PL_SHAPE(n_k, p->m) : PL_SHAPE(p->m, n_k), 0, 0);
         pl_tensor y =
@@ -88,6 +89,7 @@ START_TEST(pipes_and_pairs_multiply)
     const pl_dtype out = PL_F32;
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         driver_use(100, policies[policy]);
+        ck_assert_int_eq(emu.configure("check", "race"), 0);
         pl_tensor x = tensor_new(c->t, PL_SHAPE(c->m, c->k), 0, 0),
                   y = tensor_new(c->t, PL_SHAPE(c->k, c->n), 0, 0),
                   z = tensor_new(out, PL_SHAPE(c->m, c->n), 0, 0);
@@ -118,6 +120,81 @@ START_TEST(pipes_and_pairs_multiply)
         free_tensor(&x);
         free_tensor(&y);
         free_tensor(&z);
+    }
+}
+END_TEST
+
+/* ---- scales ---- */
+
+/* The scale of row (or column) i for block j of K, of n_blocks. */
+static double scale_of(const void *scales, int64_t i, int64_t j, int64_t n_blocks)
+{
+    const int64_t block = i / 128 * (n_blocks / 4) + j / 4;
+    return get_elem(scales, PL_E8M0, block * 512 + i % 32 * 16 + i % 128 / 32 * 4 + j % 4);
+}
+
+struct scaled_factors {
+    struct factors f;
+    const void *x_scales, *y_scales;
+};
+
+static double scaled_product(const void *user, int64_t i, int64_t j)
+{
+    const struct scaled_factors *s = user;
+    const int64_t n_blocks = s->f.k / 32;
+    double sum = 0;
+    for (int64_t k = 0; k < s->f.k; k++)
+        sum += get_elem(s->f.x, s->f.a, i * s->f.k + k) * get_elem(s->f.y, s->f.b, j * s->f.k + k) *
+               scale_of(s->x_scales, i, k / 32, n_blocks) *
+               scale_of(s->y_scales, j, k / 32, n_blocks);
+    return sum;
+}
+
+/* Powers of two from 1/2 to 4. */
+static void *fill_scales(const pl_tensor *t)
+{
+    unsigned char *host = calloc(1, tensor_span(t));
+    for (size_t i = 0; i < tensor_span(t); i++)
+        host[i] = (unsigned char)(126 + random_below(&rnd, 4));
+    ck_assert_int_eq(emu.HtoD(t->address, host, tensor_span(t)), 0);
+    return host;
+}
+
+START_TEST(scales_multiply)
+{
+    const struct scaled_case *c = &scaled_cases[_i];
+    const struct scaled_params *p = &c->p;
+    const int64_t m = p->is_pair ? 256 : 128, k = (int64_t)p->k * p->n_steps;
+    for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
+        driver_use(100, policies[policy]);
+        ck_assert_int_eq(emu.configure("check", "race"), 0);
+        pl_tensor t[5] = {tensor_new(c->a, PL_SHAPE(m, k), 0, 0),
+                          tensor_new(c->b, PL_SHAPE(p->n, k), 0, 0),
+                          tensor_new(PL_E8M0, PL_SHAPE(m / 128, k / 128, 32, 16), 0, 0),
+                          tensor_new(PL_E8M0, PL_SHAPE((p->n + 127) / 128, k / 128, 32, 16), 0, 0),
+                          tensor_new(PL_F32, PL_SHAPE(m, p->n), 0, 0)};
+        void *x = fill_random(&t[0]), *y = fill_random(&t[1]), *xs = fill_scales(&t[2]),
+             *ys = fill_scales(&t[3]);
+        struct ask a = {.kernel = &scaled,
+                        .params = p,
+                        .params_bytes = sizeof *p,
+                        .arch = 100,
+                        .grid = {p->is_pair ? 2 : 1, 1, 1},
+                        .facts = all_facts};
+        for (int i = 0; i < 5; i++)
+            a.args[i] = pl_arg_tensor(t[i]);
+        run_ok(&a);
+        void *got = fetch(&t[4]);
+        const struct scaled_factors f = {
+            {.x = x, .y = y, .a = c->a, .b = c->b, .m = m, .n = p->n, .k = k}, xs, ys};
+        char what[64];
+        snprintf(what, sizeof what, "case %d %s", _i, policies[policy]);
+        ck_product(got, PL_F32, m, p->n, scaled_product, &f, what);
+        void *hosts[] = {x, y, xs, ys, got};
+        for (int i = 0; i < 5; i++) {
+            free(hosts[i]);
+            free_tensor(&t[i]);
+        }
     }
 }
 END_TEST
@@ -184,6 +261,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 400);
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, PL_COUNT(mm_cases));
     tcase_add_loop_test(t, pipes_and_pairs_multiply, 0, PL_COUNT(tiles_cases));
+    tcase_add_loop_test(t, scales_multiply, 0, PL_COUNT(scaled_cases));
     tcase_add_loop_test(t, operations_that_cannot_be_made_are_refused, 0, 3);
     suite_add_tcase(s, t);
     return s;

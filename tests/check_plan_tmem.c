@@ -49,7 +49,8 @@ static void trip_body(pl_builder *b, const void *params)
     const pl_shape s = PL_SHAPE(p->rows, p->cols);
     pl_ref all = pl_tmem(b, t, PL_SHAPE(p->slots, p->rows, p->cols), 0);
     pl_ref tm = pl_at(b, all, pl_sub(b, p->slots - 1, pl_program_id(b, 0)));
-    pl_ref from = pl_window(b, x, PL_OFF(b, 0, 0), s), to = pl_window(b, y, PL_OFF(b, 0, 0), s);
+    pl_ref from = pl_window(b, x, PL_OFF(b, 0, 0), s),
+           to = pl_tile(b, y, PL_OFF(b, pl_program_id(b, 0), 0), s);
     put(b, tm, from, p);
     if (p->way == WAY_LOOP) {
         halves(b, tm, to, p);
@@ -122,8 +123,9 @@ START_TEST(arrays_come_back)
     const struct trip_params *p = &trips[_i];
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         driver_use(100, policies[policy]);
+        ck_assert_int_eq(emu.configure("check", "race"), 0);
         pl_tensor x = tensor_new((pl_dtype)p->t, PL_SHAPE(p->rows, p->cols), 0, 0);
-        pl_tensor y = tensor_new((pl_dtype)p->t, PL_SHAPE(p->rows, p->cols), 0, 0);
+        pl_tensor y = tensor_new((pl_dtype)p->t, PL_SHAPE(p->slots * p->rows, p->cols), 0, 0);
         void *hx = fill_random(&x);
         struct ask a = {.kernel = &trip,
                         .params = p,
@@ -134,9 +136,9 @@ START_TEST(arrays_come_back)
                         .facts = all_facts};
         run_ok(&a);
         void *got = fetch(&y);
-        for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t i = 0; i < p->slots * p->rows; i++)
             for (int64_t j = 0; j < p->cols; j++) {
-                const double want = wanted(p, hx, i, j),
+                const double want = wanted(p, hx, i % p->rows, j),
                              have = get_elem(got, (pl_dtype)p->t, i * p->cols + j);
                 ck_assert_msg(have == want, "case %d %s (%lld, %lld): %g, not %g", _i,
                               policies[policy], (long long)i, (long long)j, have, want);

@@ -478,6 +478,21 @@ int main(void)
         totals.n_failed += assemble_product(ptxas, what, &a);
         totals.n++;
     }
+    for (size_t i = 0; i < PL_COUNT(scaled_cases); i++) {
+        const struct scaled_case *c = &scaled_cases[i];
+        const pl_arg scales =
+            pl_arg_tensor(pl_tensor_make(4096, PL_E8M0, PL_SHAPE(64, 64, 32, 16)));
+        const struct ask a = {
+            .kernel = &scaled,
+            .params = &c->p,
+            .params_bytes = sizeof c->p,
+            .arch = 100,
+            .args = {some_tensor(c->a), some_tensor(c->b), scales, scales, some_tensor(PL_F32)},
+            .facts = all_facts};
+        snprintf(what, sizeof what, "scaled product %d", (int)i);
+        totals.n_failed += assemble_product(ptxas, what, &a);
+        totals.n++;
+    }
     printf("%d variants, %d failed\n", totals.n, totals.n_failed);
     return totals.n_failed != 0;
 }

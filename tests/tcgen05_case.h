@@ -8,6 +8,8 @@
 
 /* ---- one CTA, step by step ---- */
 
+enum { BY_THREADS = 1, BY_COPY }; /* how A comes into tensor memory */
+
 struct mm_params {
     int32_t m, n, k;                  /* of a step */
     int32_t a_swizzle, b_swizzle;     /* -1: left to the plan */
@@ -69,9 +71,11 @@ static void mm_body(pl_builder *b, const void *params)
         pl_barrier_wait(b, full);
         pl_ref as = pl_at(b, a.smem, slot), bs = pl_at(b, bt.smem, slot);
         as = p->a_is_across ? pl_transpose(b, as) : as;
-        if (p->is_a_in_tmem) {
+        if (p->is_a_in_tmem == BY_THREADS) {
             pl_async_store_tmem(b, a_tmem, pl_load(b, as));
             pl_commit_tmem(b);
+        } else if (p->is_a_in_tmem == BY_COPY) { /* in order with the products */
+            pl_copy_smem_to_tmem(b, as, a_tmem);
         }
         const pl_mma_opt o = {.accumulate = p->starts_at_5 ? pl_val_none() : pl_gt(b, step, 0)};
         pl_tcgen05_mma(b, acc, p->is_a_in_tmem ? a_tmem : as,
@@ -82,8 +86,11 @@ static void mm_body(pl_builder *b, const void *params)
     const int width = p->n % 64 == 0 ? 64 : p->n; /* what registers hold at a time */
     for (int i = 0; i < p->n / width; i++) {
         const pl_shape s = PL_SHAPE(p->m, width);
-        pl_val v = pl_async_load_tmem(b, pl_tile(b, acc, PL_OFF(b, 0, i), s));
-        pl_store(b, pl_tile(b, z, PL_OFF(b, 0, i), s), pl_cast(b, v, pl_dtype_of(b, z)));
+        PL_IF(b, pl_eq(b, pl_warpgroup_id(b), i % p->n_warpgroups)) /* one of them */
+        {
+            pl_val v = pl_async_load_tmem(b, pl_tile(b, acc, PL_OFF(b, 0, i), s));
+            pl_store(b, pl_tile(b, z, PL_OFF(b, 0, i), s), pl_cast(b, v, pl_dtype_of(b, z)));
+        }
     }
 }
 TENSORS(mm, 2, 1);
@@ -101,7 +108,7 @@ static const struct mm_case mm_cases[] = {
     {PL_BF16, PL_BF16, PL_F32, {64, 72, 48, 32, 32, 0, 0, 2, PL_F32, 0, 0, 1}},
     {PL_BF16, PL_BF16, PL_F32, {128, 64, 64, 128, 128, 1, 0, 2, PL_F32, 0, 0, 1}},
     {PL_BF16, PL_BF16, PL_F32, {64, 64, 64, 128, 128, 0, 1, 2, PL_F32, 0, 0, 1}},
-    {PL_F16, PL_F16, PL_F32, {128, 128, 32, 128, 128, 1, 1, 2, PL_F32, 1, 0, 2}},
+    {PL_F16, PL_F16, PL_F32, {128, 128, 32, 128, 128, 1, 1, 2, PL_F32, 0, 0, 2}},
     {PL_F16, PL_F16, PL_F32, {128, 96, 32, 64, 64, 1, 1, 2, PL_F32, 0, 0, 1}},
     {PL_BF16, PL_BF16, PL_F32, {64, 48, 80, 32, 32, 1, 1, 2, PL_F32, 0, 0, 1}},
     {PL_BF16, PL_BF16, PL_F32, {128, 40, 64, -1, -1, 0, 0, 2, PL_F32, 0, 0, 1}},
@@ -124,6 +131,10 @@ static const struct mm_case mm_cases[] = {
     {PL_TF32, PL_TF32, PL_F32, {128, 32, 16, 64, 64, 0, 0, 2, PL_F32, 0, 1, 1}},
     {PL_E4M3, PL_E4M3, PL_F32, {128, 16, 64, 64, 64, 0, 0, 2, PL_F32, 0, 1, 1}},
     {PL_I8, PL_I8, PL_I32, {128, 16, 32, 32, 32, 0, 0, 2, PL_I32, 0, 1, 1}},
+    {PL_BF16, PL_BF16, PL_F32, {128, 64, 64, 128, 128, 0, 0, 3, PL_F32, 0, BY_COPY, 1}},
+    {PL_F16, PL_F16, PL_F32, {128, 32, 128, 64, 64, 0, 1, 2, PL_F32, 0, BY_COPY, 1}},
+    {PL_TF32, PL_TF32, PL_F32, {128, 32, 16, 64, 64, 0, 0, 2, PL_F32, 1, BY_COPY, 1}},
+    {PL_E4M3, PL_E5M2, PL_F32, {128, 16, 64, 32, 64, 0, 0, 2, PL_F32, 0, BY_COPY, 1}},
 };
 
 /* ---- pipes and pairs: a persistent kernel of three roles ---- */
@@ -271,5 +282,98 @@ static const struct tiles_case tiles_cases[] = {
     {PL_BF16, 500, 136, 192, 2, {128, 64, 64, 2, 2, 32, 1, 2}},
     {PL_F16, 256, 256, 64, 4, {128, 128, 32, 3, 2, 64, 1, 1}},
     {PL_E4M3, 256, 512, 256, 2, {128, 256, 128, 2, 1, 64, 1, 2}},
+};
+
+/* ---- block-scaled products ---- */
+
+/* Scales (rows, columns) of e8m0 lie in GMEM and SMEM as (rows / 128, columns / 4, 32, 16): pl_copy_scales_to_tmem. */
+struct scaled_params {
+    int32_t n, k, n_steps, is_pair, a_swizzle, b_swizzle;
+};
+
+static pl_ref scale_slots(pl_builder *b, int32_t rows, int32_t k)
+{
+    return pl_smem(b, PL_E8M0, PL_SHAPE(rows / 128, k / 128, 32, 16), PL_SWIZZLE_NONE);
+}
+
+static void bring_scales(pl_builder *b, pl_ref gmem, pl_ref to, pl_offs at, pl_bar bar)
+{
+    const pl_shape s = PL_SHAPE(pl_dim_const(b, to, 0), pl_dim_const(b, to, 1), 32, 16);
+    pl_copy_gmem_to_smem(b, pl_tile(b, gmem, at, s), to, bar);
+}
+
+static void scaled_body(pl_builder *b, const void *params)
+{
+    const struct scaled_params *p = params;
+    const int n_ctas = p->is_pair ? 2 : 1, own_n = p->n / n_ctas,
+              n_scaled = (p->n + 127) / 128 * 128;
+    if (p->is_pair)
+        pl_block_cluster(b, 2, 1, 1);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1), z = pl_param(b, 4);
+    const pl_dtype xt = pl_dtype_of(b, x), yt = pl_dtype_of(b, y);
+    pl_ref xs = pl_smem(b, xt, PL_SHAPE(128, p->k), operand_transforms(xt, p->a_swizzle)),
+           ys = pl_smem(b, yt, PL_SHAPE(own_n, p->k), operand_transforms(yt, p->b_swizzle));
+    pl_ref x_scales = scale_slots(b, 128, p->k), y_scales = scale_slots(b, n_scaled, p->k);
+    pl_ref acc = pl_tmem(b, PL_F32, PL_SHAPE(128, p->n), p->is_pair),
+           x_sc = pl_tmem(b, PL_E8M0, PL_SHAPE(128, p->k / 32), p->is_pair),
+           y_sc = pl_tmem(b, PL_E8M0, PL_SHAPE(n_scaled, p->k / 32), p->is_pair);
+    pl_bar full = pl_barrier(b, 4), done = pl_barrier(b, 1);
+    pl_val rank = p->is_pair ? pl_cluster_rank(b) : pl_lit_i(b, 0);
+    PL_FOR(b, i, 0, p->n_steps)
+    {
+        pl_copy_gmem_to_smem(b, pl_tile(b, x, PL_OFF(b, rank, i), PL_SHAPE(128, p->k)), xs, full);
+        pl_copy_gmem_to_smem(b, pl_tile(b, y, PL_OFF(b, rank, i), PL_SHAPE(own_n, p->k)), ys, full);
+        bring_scales(b, pl_param(b, 2), x_scales, PL_OFF(b, rank, i, 0, 0), full);
+        bring_scales(b, pl_param(b, 3), y_scales, PL_OFF(b, 0, i, 0, 0), full);
+        pl_barrier_wait(b, full);
+        if (p->is_pair)
+            pl_cluster_sync(b); /* both CTAs have theirs */
+        const pl_mma_opt o = {.accumulate = pl_gt(b, i, 0),
+                              .is_pair = p->is_pair,
+                              .a_scale = x_sc,
+                              .b_scale = y_sc,
+                              .scale_block = 32};
+        PL_IF(b, pl_eq(b, rank, 0))
+        {
+            pl_copy_scales_to_tmem(b, x_scales, x_sc);
+            pl_copy_scales_to_tmem(b, y_scales, y_sc);
+            pl_tcgen05_mma(b, acc, xs, pl_transpose(b, ys), &o);
+            pl_tcgen05_commit(b, done);
+        }
+        pl_barrier_wait(b, done);
+    }
+    for (int c = 0; c < p->n / 32; c++) {
+        const pl_shape s = PL_SHAPE(128, 32);
+        pl_store(b, pl_tile(b, z, PL_OFF(b, rank, c), s),
+                 pl_async_load_tmem(b, pl_tile(b, acc, PL_OFF(b, 0, c), s)));
+    }
+}
+
+#define SCALED_OPERAND(name_, role_)                                                               \
+    {                                                                                              \
+        .name = name_, .role = role_, .min_rank = 2, .max_rank = 4, .dtypes = PL_DT_ANY            \
+    }
+static const pl_param_decl scaled_params[] = {
+    SCALED_OPERAND("x", PL_ROLE_IN), SCALED_OPERAND("y", PL_ROLE_IN),
+    SCALED_OPERAND("x_scales", PL_ROLE_IN), SCALED_OPERAND("y_scales", PL_ROLE_IN),
+    SCALED_OPERAND("z", PL_ROLE_OUT)};
+static const pl_kernel scaled = {.struct_size = sizeof(pl_kernel),
+                                 .name = "scaled",
+                                 .params = scaled_params,
+                                 .n_params = 5,
+                                 .params_bytes = sizeof(struct scaled_params),
+                                 .n_configs = 1,
+                                 .body = scaled_body};
+
+struct scaled_case {
+    pl_dtype a, b;
+    struct scaled_params p;
+};
+
+/* {n, k, steps, pair, swizzles} */
+static const struct scaled_case scaled_cases[] = {
+    {PL_E4M3, PL_E4M3, {64, 128, 2, 0, 128, 128}},  {PL_E5M2, PL_E4M3, {256, 128, 1, 0, 64, 128}},
+    {PL_E4M3, PL_E5M2, {96, 256, 2, 0, 128, 64}},   {PL_E4M3, PL_E4M3, {128, 128, 2, 1, 128, 128}},
+    {PL_E5M2, PL_E5M2, {256, 256, 1, 1, 128, 128}},
 };
 #endif

@@ -29,6 +29,7 @@ bool pl_check(struct pl_fn *fn)
     pl_check_places(fn);
     pl_check_copies(fn);
     pl_check_tensor(fn);
+    pl_check_tcgen05(fn);
     pl_check_sync(fn);
     return fn->diags->n_errors == 0 && !pl_arena_is_exhausted(fn->arena);
 }

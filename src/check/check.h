@@ -29,6 +29,7 @@ void pl_check_spaces(struct pl_fn *fn);
 void pl_check_places(struct pl_fn *fn);
 void pl_check_copies(struct pl_fn *fn);
 void pl_check_tensor(struct pl_fn *fn);
+void pl_check_tcgen05(struct pl_fn *fn); /* the second half of `tensor` */
 void pl_check_sync(struct pl_fn *fn);
 
 /* Calls f for each op of the trace in program order. */

@@ -55,6 +55,8 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
                                  feature_text(PL_F_FP8), t->arch);
     else if (!info->is_served)
         pl_d_op_not_served(fn->diags, at(op->loc), info->name);
+    if (op->code == PL_OP_TCGEN05_MMA && op->refs[5] != 0)
+        pl_d_option_not_served(fn->diags, at(op->loc), "pl_tcgen05_mma with sparsity");
     if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)
         check_layout(fn, info->name, &op->layout, op->loc);
     if (op->code == PL_OP_ARRAY && pl_ir_ref(fn, op->refs[0])->space == PL_SPACE_REGS)

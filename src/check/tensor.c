@@ -50,9 +50,11 @@ static void check_alloc(struct pl_fn *fn, const struct pl_array *a, struct tmem 
         return;
     }
     int64_t rows = a->shape.d[rank - 2];
-    if (rows != 64 && rows != 128)
+    const bool is_scales =
+        pl_tmem_form_of(fn, pl_ir_ref(fn, a->ref)->array) == PL_TMEM_SCALES && rows % 128 == 0;
+    if (rows != 64 && rows != 128 && !is_scales)
         pl_d_tmem_rows(fn->diags, at_values(a->loc, rows, 128), (long long)rows);
-    if (!takes_dtype(a->dtype, rows) && (rows == 64 || rows == 128))
+    if (!is_scales && !takes_dtype(a->dtype, rows) && (rows == 64 || rows == 128))
         pl_d_tmem_dtype(fn->diags, at(a->loc), pl_dtype_name(a->dtype), (long long)rows);
     if (a->is_pair && rows == 64)
         pl_d_tmem_pair_rows(fn->diags, at_values(a->loc, rows, 128), (long long)rows);

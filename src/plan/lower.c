@@ -287,6 +287,8 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_ACC_INIT] = pl_lower_acc_init,
     [PL_OP_TCGEN05_MMA] = pl_lower_tcgen05_mma,
     [PL_OP_TCGEN05_COMMIT] = pl_lower_tcgen05_commit,
+    [PL_OP_COPY_TMEM] = pl_lower_copy_tmem,
+    [PL_OP_COPY_SCALES] = pl_lower_copy_scales,
     [PL_OP_LOAD_TMEM] = pl_lower_load_tmem,
     [PL_OP_WAIT_LOAD_TMEM] = pl_lower_wait_load_tmem,
     [PL_OP_STORE_TMEM] = pl_lower_store_tmem,
@@ -343,7 +345,8 @@ static bool is_issued_once(const struct pl_lower *l, uint32_t id, const struct p
     const bool is_issue = op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT ||
                           op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_WAIT_OUT ||
                           op->code == PL_OP_PREFETCH || op->code == PL_OP_CLC_ASK ||
-                          op->code == PL_OP_TCGEN05_MMA || op->code == PL_OP_TCGEN05_COMMIT;
+                          op->code == PL_OP_TCGEN05_MMA || op->code == PL_OP_TCGEN05_COMMIT ||
+                          op->code == PL_OP_COPY_TMEM || op->code == PL_OP_COPY_SCALES;
     return is_issue && l->role_warpgroup < 0 && l->n_threads > 128 &&
            pl_ir_issue_level(l->fn, id) <= PL_LEVEL_CTA;
 }

@@ -389,6 +389,7 @@ uint32_t pl_operand_step_elems(pl_dtype t); /* of K that one instruction takes *
 bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, int k_axis,
                      struct pl_operand *o);
 /* The descriptor of block `block` of 64 along M (0 for the second operand, or for all of M) and step `k`. */
+pl_reg pl_rows_desc(struct pl_lower *l, struct pl_opnd addr); /* rows of 16 bytes; for copies */
 pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t block, uint32_t k);
 
 /* ---- synchronisation (sync.c) ---- */
@@ -436,9 +437,9 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_barrier_wait, pl_lower_bar_sync, pl_lower_cluster_sync, pl_lower_fence,
     pl_lower_griddep_wait, pl_lower_griddep_launch, pl_lower_async_store, pl_lower_wgmma,
     pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
-    pl_lower_tcgen05_mma, pl_lower_tcgen05_commit, pl_lower_load_tmem, pl_lower_wait_load_tmem,
-    pl_lower_store_tmem, pl_lower_commit_tmem, pl_lower_mma, pl_lower_atomic,
-    pl_lower_semaphore_signal, pl_lower_semaphore_wait, pl_lower_semaphore_read, pl_lower_prefetch,
-    pl_lower_barrier_test, pl_lower_inline_ptx, pl_lower_gather_rows, pl_lower_clc_ask,
-    pl_lower_clc_next;
+    pl_lower_tcgen05_mma, pl_lower_tcgen05_commit, pl_lower_copy_tmem, pl_lower_copy_scales,
+    pl_lower_load_tmem, pl_lower_wait_load_tmem, pl_lower_store_tmem, pl_lower_commit_tmem,
+    pl_lower_mma, pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait,
+    pl_lower_semaphore_read, pl_lower_prefetch, pl_lower_barrier_test, pl_lower_inline_ptx,
+    pl_lower_gather_rows, pl_lower_clc_ask, pl_lower_clc_next;
 #endif

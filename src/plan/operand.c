@@ -17,6 +17,33 @@ enum { STEP_BYTES = 32, BLOCK_ROWS = 64, WINDOW_MASK = 0x3ffff };
 
 uint32_t pl_operand_step_elems(pl_dtype t) { return STEP_BYTES * 8 / (uint32_t)pl_dtype_bits(t); }
 
+/* The address as descriptors have it: in units of 16 bytes, without the rank in a cluster, which stands above the window's own bits. */
+static struct pl_opnd encoded_address(struct pl_lower *l, struct pl_opnd addr)
+{
+    struct pl_opnd base =
+        addr.u.reg.id != 0 ? pl_opnd_reg(addr.u.reg) : pl_opnd_reg(pl_shared_base(l));
+    struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, base, pl_opnd_imm(addr.imm));
+    return pl_ix_shr(&l->b, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, at, WINDOW_MASK), 4);
+}
+
+static pl_reg joined(struct pl_lower *l, struct pl_opnd low, pl_reg high)
+{
+    struct pl_opnd halves[2] = {pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, low)),
+                                pl_opnd_reg(high)};
+    return pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
+                                                    .type = PL_ST_b64,
+                                                    .from = PL_ST_b32,
+                                                    .n = 1,
+                                                    .opnds = {pl_build_list(&l->b, halves, 2)}});
+}
+
+/* Rows of 16 bytes, one after the other, without a swizzle: 8 of them are 128 bytes. */
+pl_reg pl_rows_desc(struct pl_lower *l, struct pl_opnd addr)
+{
+    const pl_reg high = pl_build_in_reg(&l->b, PL_ST_b32, pl_opnd_imm((int64_t)1 << 14 | 128 / 16));
+    return joined(l, encoded_address(l, addr), high);
+}
+
 /* The upper word is the same for all steps and blocks; the lower one begins with the address. */
 static void describe(struct pl_lower *l, struct pl_operand *o, struct pl_opnd addr)
 {
@@ -32,12 +59,8 @@ static void describe(struct pl_lower *l, struct pl_operand *o, struct pl_opnd ad
                                            : span == 64 ? 2u
                                                         : 3u)
                                               << 30;
-    struct pl_opnd base =
-        addr.u.reg.id != 0 ? pl_opnd_reg(addr.u.reg) : pl_opnd_reg(pl_shared_base(l));
-    struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, base, pl_opnd_imm(addr.imm));
-    /* without the rank in a cluster, which stands above the window's own bits */
-    at = pl_ix_shr(&l->b, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, at, WINDOW_MASK), 4);
-    at = pl_ix_add(&l->b, PL_ST_u32, at, pl_opnd_imm((int64_t)(leading / 16) << 16));
+    struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, encoded_address(l, addr),
+                                  pl_opnd_imm((int64_t)(leading / 16) << 16));
     o->low = pl_build_in_reg(&l->b, PL_ST_b32, at);
     o->high = pl_build_in_reg(&l->b, PL_ST_b32, pl_opnd_imm((int64_t)mode | stride / 16));
 }
@@ -63,7 +86,8 @@ bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, i
     const int last = pl_ir_ref(l->fn, r->base)->shape.rank - 1;
     *o = (struct pl_operand){.place = &l->places[r->array],
                              .elem_bytes = pl_elem_bytes(r->dtype),
-                             .is_tcgen05 = op->code == PL_OP_TCGEN05_MMA};
+                             .is_tcgen05 =
+                                 op->code == PL_OP_TCGEN05_MMA || op->code == PL_OP_COPY_TMEM};
     const bool is_whole = r->axis_of[0] + r->axis_of[1] == 2 * last - 1 &&
                           r->axis_of[0] >= last - 1 && r->axis_of[1] >= last - 1;
     if (last < 1 || !is_whole || r->peer != 0 || o->place->swizzle == PL_PLAN_SWIZZLE_NONE ||
@@ -103,12 +127,6 @@ pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t 
         n_bytes = along / p->row_bytes * p->panel_bytes + along % p->row_bytes +
                   block * BLOCK_ROWS * p->row_bytes;
     }
-    struct pl_opnd halves[2] = {
-        pl_ix_add(&l->b, PL_ST_u32, pl_opnd_reg(o->low), pl_opnd_imm(n_bytes / 16)),
-        pl_opnd_reg(o->high)};
-    return pl_build_value(&l->b, &(struct pl_sdesc){.op = PL_STEP_pack,
-                                                    .type = PL_ST_b64,
-                                                    .from = PL_ST_b32,
-                                                    .n = 1,
-                                                    .opnds = {pl_build_list(&l->b, halves, 2)}});
+    return joined(l, pl_ix_add(&l->b, PL_ST_u32, pl_opnd_reg(o->low), pl_opnd_imm(n_bytes / 16)),
+                  o->high);
 }

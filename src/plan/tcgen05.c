@@ -38,17 +38,23 @@ static uint32_t row_of(pl_dtype t)
 struct mma {
     const struct pl_ref_info *d, *x, *y;
     struct pl_operand a, b;
-    bool is_a_in_tmem;
+    bool is_a_in_tmem, is_scaled;
     struct pl_opnd d_addr, a_addr;
+    struct pl_opnd scales[2]; /* addresses of those of A and of B */
     uint32_t idesc;
 };
 
+/* Of the operation; that of a step adds which scale of a column of 32 bits is its first (scales_at). */
 static uint32_t instruction_descriptor(const struct pl_lower *l, const struct mma *o)
 {
-    const uint32_t acc = o->d->dtype == PL_F16 ? 0 : o->d->dtype == PL_I32 ? 2 : 1;
+    const uint32_t acc = o->is_scaled            ? 0
+                         : o->d->dtype == PL_F16 ? 0
+                         : o->d->dtype == PL_I32 ? 2
+                                                 : 1;
     const uint32_t m = (uint32_t)o->d->shape.d[0] * (l->is_pair ? 2 : 1),
                    n = (uint32_t)o->d->shape.d[1];
-    return acc << 4 | (uint32_t)operand_types[row_of(o->x->dtype)].number << 7 |
+    return acc << 4 | (uint32_t)o->is_scaled << 23 |
+           (uint32_t)operand_types[row_of(o->x->dtype)].number << 7 |
            (uint32_t)operand_types[row_of(o->y->dtype)].number << 10 |
            (uint32_t)o->a.is_across << 15 | (uint32_t)o->b.is_across << 16 | n >> 3 << 17 |
            m >> 4 << 24;
@@ -80,6 +86,9 @@ static bool make_mma(struct pl_lower *l, const struct pl_op *op, struct mma *o)
                       .x = pl_ir_ref(l->fn, op->refs[1]),
                       .y = pl_ir_ref(l->fn, op->refs[2])};
     o->is_a_in_tmem = o->x->space == PL_SPACE_TMEM;
+    o->is_scaled = op->refs[3] != 0;
+    for (int i = 0; o->is_scaled && i < 2; i++)
+        o->scales[i] = pl_tmem_addr(l, op->refs[3 + i]);
     o->d_addr = pl_tmem_addr(l, op->refs[0]);
     if (o->is_a_in_tmem)
         o->a_addr = pl_tmem_addr(l, op->refs[1]);
@@ -105,6 +114,44 @@ static pl_reg accumulates(struct pl_lower *l, const struct pl_op *op)
     return pl_opnd_is_imm(p) ? constant_pred(l, p.imm != 0) : pl_build_in_reg(&l->b, PL_ST_pred, p);
 }
 
+/* The scales of step k: four along K share a column of 32 bits, the next four lie behind those of all rows. */
+static uint32_t scales_at(const struct pl_lower *l, const struct pl_op *op, uint32_t k,
+                          struct pl_opnd addr[2])
+{
+    for (int i = 0; i < 2; i++)
+        addr[i].imm += (int64_t)(k / 4) * (pl_ir_ref(l->fn, op->refs[3 + i])->shape.d[0] / 32);
+    return k % 4 << 4 | k % 4 << 29;
+}
+
+/* Step k of K: one instruction of the leader. */
+static void put_step(struct pl_lower *l, const struct pl_op *op, const struct mma *o, uint32_t k,
+                     pl_reg keeps)
+{
+    struct pl_opnd a = o->a_addr, scales[2] = {o->scales[0], o->scales[1]};
+    const uint32_t first = o->is_scaled ? scales_at(l, op, k, scales) : 0;
+    a.imm += (int64_t)k * STEP_COLUMNS;
+    if (!o->is_a_in_tmem)
+        a = pl_opnd_reg(pl_operand_desc(l, &o->a, 0, k));
+    struct pl_sdesc d = {
+        .op = o->is_a_in_tmem ? PL_STEP_tensor_mma_ta : PL_STEP_tensor_mma,
+        .type = operand_types[row_of(o->x->dtype)].type,
+        .attrs = {(uint8_t)pl_tensor_group(l)},
+        .n = 5,
+        .opnds = {o->d_addr, a, pl_opnd_reg(pl_operand_desc(l, &o->b, 0, k)),
+                  pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, pl_opnd_imm(o->idesc | first))),
+                  pl_opnd_reg(keeps)}};
+    if (o->is_scaled) {
+        d.op = o->is_a_in_tmem ? PL_STEP_tensor_mma_scaled_ta : PL_STEP_tensor_mma_scaled;
+        d.n = 7;
+        d.opnds[4] = scales[0];
+        d.opnds[5] = scales[1];
+        d.opnds[6] = pl_opnd_reg(keeps);
+    }
+    set_guard(l, pl_lower_leader(l));
+    pl_build_step(&l->b, &d);
+    set_guard(l, (pl_reg){0});
+}
+
 void pl_lower_tcgen05_mma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     struct mma o;
@@ -114,25 +161,60 @@ void pl_lower_tcgen05_mma(struct pl_lower *l, uint32_t id, const struct pl_op *o
     if (!make_mma(l, op, &o))
         return;
     const uint32_t n_steps = (uint32_t)o.x->shape.d[1] / pl_operand_step_elems(o.x->dtype);
-    const pl_reg leader = pl_lower_leader(l), first = accumulates(l, op),
-                 rest = constant_pred(l, true);
-    const pl_reg idesc = pl_build_in_reg(&l->b, PL_ST_b32, pl_opnd_imm(o.idesc));
-    for (uint32_t k = 0; k < n_steps; k++) {
-        struct pl_opnd a = o.a_addr;
-        a.imm += (int64_t)k * STEP_COLUMNS;
-        if (!o.is_a_in_tmem)
-            a = pl_opnd_reg(pl_operand_desc(l, &o.a, 0, k));
-        const struct pl_opnd b = pl_opnd_reg(pl_operand_desc(l, &o.b, 0, k));
-        set_guard(l, leader);
-        pl_build_step(&l->b, &(struct pl_sdesc){.op = o.is_a_in_tmem ? PL_STEP_tensor_mma_ta
-                                                                     : PL_STEP_tensor_mma,
-                                                .type = operand_types[row_of(o.x->dtype)].type,
-                                                .attrs = {(uint8_t)pl_tensor_group(l)},
-                                                .n = 5,
-                                                .opnds = {o.d_addr, a, b, pl_opnd_reg(idesc),
-                                                          pl_opnd_reg(k == 0 ? first : rest)}});
-        set_guard(l, (pl_reg){0});
-    }
+    const pl_reg first = accumulates(l, op), rest = constant_pred(l, true);
+    for (uint32_t k = 0; k < n_steps; k++)
+        put_step(l, op, &o, k, k == 0 ? first : rest);
+}
+
+/* ---- copies from shared memory, executed in order with the products of the same thread ---- */
+
+static void put_copy(struct pl_lower *l, enum pl_sattr block, enum pl_sattr copies,
+                     struct pl_opnd to, pl_reg desc)
+{
+    set_guard(l, pl_lower_leader(l));
+    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_tmem_copy,
+                                            .attrs = {(uint8_t)pl_tensor_group(l), (uint8_t)block,
+                                                      (uint8_t)copies},
+                                            .n = 2,
+                                            .opnds = {to, pl_opnd_reg(desc)}});
+    set_guard(l, (pl_reg){0});
+}
+
+/* 128 rows, 32 bytes of each at a time. */
+void pl_lower_copy_tmem(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    struct pl_operand from;
+    const struct pl_ref_info *s = pl_ir_ref(l->fn, op->refs[0]);
+    if (!is_issued_by_one(l, id, op))
+        return;
+    order_before(l, op);
+    if (!pl_operand_make(l, op, op->refs[0], 1, &from))
+        return;
+    struct pl_opnd to = pl_tmem_addr(l, op->refs[1]);
+    const uint32_t n_steps = (uint32_t)s->shape.d[1] / pl_operand_step_elems(s->dtype);
+    for (uint32_t k = 0; k < n_steps; k++, to.imm += STEP_COLUMNS)
+        put_copy(l, PL_SA_BLOCK_b128x256, PL_SA_NONE, to, pl_operand_desc(l, &from, 0, k));
+}
+
+/* Blocks of 128 rows and 4 columns, 512 bytes each: 32 rows of 16 bytes, to every quarter of the lanes. */
+void pl_lower_copy_scales(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const pl_shape *s = &pl_ir_ref(l->fn, op->refs[0])->shape;
+    const struct pl_opnd to = pl_tmem_addr(l, op->refs[1]);
+    if (!is_issued_by_one(l, id, op))
+        return;
+    order_before(l, op);
+    for (int64_t i = 0; i < s->d[0]; i++)
+        for (int64_t k = 0; k < s->d[1]; k++) {
+            const struct pl_coord at[PL_MAX_RANK] = {{pl_opnd_imm(0), 1, i},
+                                                     {pl_opnd_imm(0), 1, k},
+                                                     {pl_opnd_imm(0), 1, 0},
+                                                     {pl_opnd_imm(0), 1, 0}};
+            struct pl_opnd there = to;
+            there.imm += 4 * i + 4 * s->d[0] * k;
+            put_copy(l, PL_SA_BLOCK_b32x128, PL_SA_COPIES_q0123, there,
+                     pl_rows_desc(l, pl_shared_addr(l, op->refs[0], at)));
+        }
 }
 
 /* One arrival when all is done: of a pair in both CTAs, or in the one where the barrier is waited for. */
