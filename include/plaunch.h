@@ -6,6 +6,7 @@
  * An application describes a kernel as a C function over refs (arrays in a named memory space); pl_launch() checks it against
  * the rules of each memory space, writes PTX, caches the result, and launches it through the CUDA Driver API.
  */
+#include <plaunch/bind.h>
 #include <plaunch/core.h>
 #include <plaunch/kernels.h>
 #include <plaunch/launch.h>

@@ -28,6 +28,8 @@ static pl_param_decl decl(const char *name, pl_param_role role)
     return d;
 }
 
+PL_DEFINE_LAUNCHER(launch_copy, pl_kernel_copy, (TENSOR, from), (TENSOR, to))
+
 int main()
 {
     const pl_param_decl params[2] = {decl("x", PL_ROLE_IN), decl("y", PL_ROLE_OUT)};
@@ -51,7 +53,9 @@ int main()
     }
     pl_arg args[2] = {pl_arg_tensor(pl_tensor_make(dx, PL_F32, PL_SHAPE(1000))),
                       pl_arg_tensor(pl_tensor_make(dy, PL_F32, PL_SHAPE(1000)))};
-    if (pl_launch(ctx, &kernel, nullptr, args, 2, nullptr, &err) != PL_OK ||
+    pl_tensor from = args[0].u.tensor, to = args[1].u.tensor;
+    if (launch_copy(ctx, nullptr, &from, &to, nullptr, &err) != PL_OK ||
+        pl_launch(ctx, &kernel, nullptr, args, 2, nullptr, &err) != PL_OK ||
         pl_download(ctx, y.data(), dy, 4000, &err) != PL_OK) {
         std::fprintf(stderr, "%s\n", err.text);
         return 1;
