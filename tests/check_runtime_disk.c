@@ -17,6 +17,42 @@ START_TEST(second_process_reads_the_disk)
 }
 END_TEST
 
+/* PLAUNCH_CACHE_RO_DIR: asked first, never written, by environment or by option. */
+START_TEST(a_read_only_tier_serves)
+{
+    char other[96];
+    use_disk();
+    launch_ok();
+    snprintf(other, sizeof other, "%s.two", cache_folder);
+    ck_assert_int_eq(mkdir(other, 0700), 0);
+    for (int by_option = 0; by_option < 2; by_option++) {
+        const pl_context_options o = {.cache_dir = other,
+                                      .cache_ro_dir = by_option ? cache_folder : NULL};
+        setenv("PLAUNCH_CACHE_RO_DIR", by_option ? "/nowhere" : cache_folder, 1);
+        pl_context_destroy(ctx);
+        make_context(&o);
+        launch_ok();
+        ck_assert_uint_eq(stats().hit_disk, 1);
+        ck_assert_uint_eq(stats().assembled, 0);
+    }
+    unsetenv("PLAUNCH_CACHE_RO_DIR");
+    set_args(3, 100, PL_F16); /* what it has not goes to the other one */
+    launch_ok();
+    ck_assert_uint_eq(stats().assembled, 1);
+    pl_context_destroy(ctx);
+    const pl_context_options alone = {.cache_dir = other};
+    make_context(&alone);
+    launch_ok();
+    ck_assert_uint_eq(stats().hit_disk, 1);
+    set_args(3, 100, PL_F32);
+    launch_ok();
+    ck_assert_uint_eq(stats().hit_disk, 1); /* nothing was copied there */
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", other);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 static void other_body(pl_builder *b, const void *params)
 {
     const struct config *c = params;
@@ -185,9 +221,10 @@ static Suite *make_suite(void)
 {
     const struct launch_group groups[] = {
         {"disk",
-         {second_process_reads_the_disk, edited_body, damaged_entry_is_rebuilt,
-          disk_troubles_are_told, assembler_notes, refusals_are_remembered,
-          absences_are_not_remembered, open_folders_are_told, notes_of_stored_code}},
+         {second_process_reads_the_disk, a_read_only_tier_serves, edited_body,
+          damaged_entry_is_rebuilt, disk_troubles_are_told, assembler_notes,
+          refusals_are_remembered, absences_are_not_remembered, open_folders_are_told,
+          notes_of_stored_code}},
     };
     Suite *s = suite_create("runtime_disk");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)

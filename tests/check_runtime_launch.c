@@ -70,6 +70,31 @@ START_TEST(debug_topics)
 }
 END_TEST
 
+/* PLAUNCH_DUMP: the text of each build, under the name of its entry. */
+START_TEST(texts_are_dumped)
+{
+    char path[192], text[16384];
+    pl_launch_record r;
+    setenv("PLAUNCH_DUMP", cache_folder, 1);
+    pl_context_destroy(ctx);
+    make_context(NULL);
+    launch_ok();
+    launch_ok(); /* a hit writes nothing */
+    ck_assert_uint_eq(pl_context_last_launches(ctx, &r, 1), 2);
+    snprintf(path, sizeof path, "%s/%s.ptx", cache_folder, r.entry);
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "%s", path);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    ck_assert_ptr_nonnull(strstr(text, r.entry));
+    ck_assert_int_eq(strncmp(text, ".version ", 9), 0);
+    setenv("PLAUNCH_DUMP", "/nowhere/at/all", 1); /* does not disturb */
+    pl_context_destroy(ctx);
+    make_context(NULL);
+    launch_ok();
+}
+END_TEST
+
 /* What a thread remembers of its last launches is used only for what is equal in every value. */
 START_TEST(equal_launches_are_remembered)
 {
@@ -470,7 +495,7 @@ static Suite *make_suite(void)
         {"counts",
          {one_build_for_all_sizes, variants_are_what_changes_code, one_text_is_one_module,
           equal_launches_are_remembered, remembered_launches_and_prepared_ones, stage_times,
-          debug_topics}},
+          debug_topics, texts_are_dumped}},
         {"grids",
          {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster,
           more_shared_memory_than_the_device_has, more_parameters_than_a_launch_takes}},
