@@ -78,6 +78,7 @@ static CUresult run_kernel(struct pl_context *ctx, const struct pl_kernel_work *
         .block = {k->block[0], k->block[1], k->block[2]},
         .cluster = {k->cluster[0], k->cluster[1], k->cluster[2]},
         .dynamic_shared_bytes = k->dynamic_bytes,
+        .is_cooperative = k->is_cooperative,
     };
     struct pl_emu_fault f = {0};
     if (pl_emu_launch(ctx->device->emu, &launch, &f))

@@ -174,8 +174,11 @@ static uint64_t uniform_sreg(const struct pl_emu_warp *w, uint16_t sreg, uint32_
     case PL_PTX_SREG_dynamic_smem_size: return g->dynamic_shared_bytes;
     case PL_PTX_SREG_reserved_smem_end:
     case PL_PTX_SREG_reserved_smem_cap: return PL_EMU_SHARED_BASE;
+    case PL_PTX_SREG_envreg1: return g->workspace >> 32;
+    case PL_PTX_SREG_envreg2: return (uint32_t)g->workspace;
     case PL_PTX_SREG_warp_sz: return PL_EMU_LANES;
-    default: return 0; /* reserved begin and offsets, performance monitors, current_graph_exec */
+    default:
+        return 0; /* reserved begin and offsets, performance monitors, current_graph_exec, other envreg */
     }
 }
 

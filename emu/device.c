@@ -168,6 +168,28 @@ uint32_t pl_emu_occupancy(const struct pl_emu_device *d, const struct pl_emu_fun
     return by_shared < n ? by_shared : n;
 }
 
+static bool fail_memory(struct pl_emu_fault *fault)
+{
+    *fault = (struct pl_emu_fault){.code = pl_di_emu_no_memory.code, .result = 2};
+    return false;
+}
+
+/*
+ * What a cooperative grid synchronises on: its size and a barrier that starts at 0. The layout is that of grid_workspace in
+ * cooperative_groups/details/driver_abi.h of the CUDA toolkit.
+ */
+static bool add_workspace(const struct pl_emu_device *d, struct pl_emu_grid *g)
+{
+    const struct pl_emu_allocation *a =
+        pl_emu_memory_alloc(d->memory, 2 * sizeof(uint32_t), sizeof(uint64_t), "grid workspace");
+    if (a == NULL)
+        return false;
+    uint32_t workspace[2] = {sizeof workspace, 0};
+    memcpy(a->host, workspace, sizeof workspace);
+    g->workspace = a->address;
+    return true;
+}
+
 static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const uint32_t cluster[3],
                 struct pl_emu_fault *fault)
 {
@@ -178,10 +200,8 @@ static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const ui
     uint64_t n_resident = (uint64_t)(occupancy == 0 ? 1 : occupancy) * d->config.n_sms / n_ctas;
     uint8_t small[1024];
     uint8_t *params = f->info.param_n_bytes <= sizeof small ? small : malloc(f->info.param_n_bytes);
-    if (params == NULL) {
-        *fault = (struct pl_emu_fault){.code = pl_di_emu_no_memory.code, .result = 2};
-        return false;
-    }
+    if (params == NULL)
+        return fail_memory(fault);
     if (f->info.param_n_bytes != 0)
         memcpy(params, l->params, f->info.param_n_bytes);
     struct pl_emu_grid g = {.device = d,
@@ -198,6 +218,11 @@ static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const ui
     pthread_mutex_lock(&d->lock);
     g.id = ++d->n_grids;
     pthread_mutex_unlock(&d->lock);
+    if (l->is_cooperative && !add_workspace(d, &g)) {
+        if (params != small)
+            free(params);
+        return fail_memory(fault);
+    }
     /* What the race check remembers of device memory is shared by all clusters: one thread, and the same report each time. */
     const bool is_racing = d->config.check == PL_EMU_CHECK_RACE;
     g.race = is_racing ? pl_race_grid_create() : NULL;
@@ -207,6 +232,8 @@ static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const ui
                                                       : (uint32_t)n_resident,
                                   fault);
     pl_race_grid_destroy(g.race);
+    if (g.workspace != 0)
+        pl_emu_memory_free(d->memory, g.workspace);
     if (params != small)
         free(params);
     return is_ok;

@@ -124,6 +124,7 @@ struct pl_emu_launch {
     uint32_t grid[3], block[3];
     uint32_t cluster[3]; /* 0 or 1: the entry's own, else none */
     uint32_t dynamic_shared_bytes;
+    bool is_cooperative; /* gets a workspace, whose address is in %envreg1 (high) and %envreg2 */
 };
 
 /*

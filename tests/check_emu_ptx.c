@@ -2,7 +2,8 @@
  * Runs the data tests tests/ptx/NAME.ptx on the emulated device. A file carries its expectations as comments:
  *
  *   //! run ENTRY [grid=X[,Y[,Z]]] [block=…] [cluster=…] [smem=BYTES] [sm=90] [check=off|faults|race] [async=eager|late|random]
- *           [seed=N] [threads=N] [steps=LIMIT] [stack=BYTES] [policies]    (policies: under every one, eight seeds)
+ *           [seed=N] [threads=N] [steps=LIMIT] [stack=BYTES] [cooperative=1] [policies]    (policies: under every one, eight
+ *           seeds)
  *   //! arg u32|s32|u64|s64|f32|f64 EXPR           a scalar
  *   //! arg buf TYPE COUNT [= EXPR]                an array in device memory; EXPR of the index i, zeros without one
  *   //! arg ptr ARG EXPR                           address of another argument's array plus bytes
@@ -472,7 +473,8 @@ static void launch(struct run *r, const char *line)
     ck_assert_msg(func != NULL, "%s: no entry", r->what);
     struct pl_emu_launch l = {.func = func,
                               .params = r->params,
-                              .dynamic_shared_bytes = (uint32_t)key_number(line, "smem", 0)};
+                              .dynamic_shared_bytes = (uint32_t)key_number(line, "smem", 0),
+                              .is_cooperative = key_number(line, "cooperative", 0) != 0};
     key_dims(line, "grid", l.grid);
     key_dims(line, "block", l.block);
     key_dims(line, "cluster", l.cluster);
