@@ -69,6 +69,20 @@ enum pl_emu_video_second {
     PL_EMU_VSECOND_MAX
 };
 
+/*
+ * Video instructions have more to say: their immediate is this. Parts of a and b: in the scalar form one of the operand, of 32 >>
+ * width bits; in the SIMD form n_parts of the parts of {b, a}, 3 bits each. d: the scalar form writes that part of c (width), the
+ * SIMD form those parts that the mask names.
+ */
+struct pl_emu_video_mode {
+    unsigned op : 4, second : 2, n_parts : 3, accept : 3, shift : 4;
+    unsigned is_signed : 1, is_sat : 1, is_wrap : 1, a_signed : 1, b_signed : 1;
+    unsigned is_plus_one : 1, is_product_negated : 1, is_c_negated : 1;
+    unsigned d : 4, d_width : 2;
+    unsigned a : 12, b : 12, a_width : 2, b_width : 2;
+};
+static_assert(sizeof(struct pl_emu_video_mode) == sizeof(uint64_t), "as the other mode");
+
 enum pl_emu_carry { PL_EMU_CARRY_ADD, PL_EMU_CARRY_SUB, PL_EMU_CARRY_MAD };
 
 struct pl_emu_mode {

@@ -349,30 +349,82 @@ static enum pl_emu_kernel choose_min_max(struct pick *p)
 
 /* ---- video ---- */
 
-/* Types are those of d, a, b; vset has no first one and is unsigned. The opcode's last digit is the number of parts. */
+/* One part of an operand: how many times its register is halved, and which part. */
+static void scalar_part(const struct pl_ptx_operand *o, unsigned *width, unsigned *part)
+{
+    *width = o->select == 0 ? 0 : (o->select & PL_PTX_SELECT_BYTES) != 0 ? 2 : 1;
+    *part = pl_ptx_select_digit(o->select, 0);
+}
+
+/* The parts of {b, a}, as many as the instruction computes; by default those of a, or of b. */
+static unsigned simd_parts(const struct pl_ptx_operand *o, unsigned n_parts, bool is_b)
+{
+    unsigned parts = 0;
+    for (unsigned i = 0; i < n_parts; i++)
+        parts |= (o->select != 0 ? pl_ptx_select_digit(o->select, i) : i + (is_b ? n_parts : 0))
+                 << 3 * i;
+    return parts;
+}
+
+static unsigned simd_mask(const struct pl_ptx_operand *d)
+{
+    unsigned mask = d->select == 0 ? 15 : 0;
+    for (unsigned i = 0; i < pl_ptx_select_count(d->select); i++)
+        mask |= 1u << pl_ptx_select_digit(d->select, i);
+    return mask;
+}
+
+static unsigned video_shift(const struct pick *p)
+{
+    uint8_t scale = p->ins->mods[PL_PTX_CAT_VSCALE];
+    return scale == PL_PTX_MOD_VSCALE_SHR7 ? 7 : scale == PL_PTX_MOD_VSCALE_SHR15 ? 15 : 0;
+}
+
+/* The opcode's last digit is the number of parts. */
+static unsigned video_n_parts(const struct pick *p)
+{
+    const char *mnemonic = pl_ptx_infos[p->ins->form].mnemonic;
+    char last = mnemonic[strcspn(mnemonic, ".") - 1];
+    return last == '2' ? 2 : last == '4' ? 4 : 1;
+}
+
+/* Types are those of d, a, b; vset has no first one and is unsigned. */
 static enum pl_emu_kernel choose_video(struct pick *p)
 {
     static const uint8_t seconds[PL_PTX_MOD_COUNT] = {[PL_PTX_MOD_ATOM_ADD] = PL_EMU_VSECOND_ADD,
                                                       [PL_PTX_MOD_ATOM_MIN] = PL_EMU_VSECOND_MIN,
                                                       [PL_PTX_MOD_ATOM_MAX] = PL_EMU_VSECOND_MAX};
-    const char *mnemonic = pl_ptx_infos[p->ins->form].mnemonic;
-    unsigned first = p->mode.op == PL_EMU_VSET ? 0 : 1;
-    char last = mnemonic[strcspn(mnemonic, ".") - 1];
-    p->mode.n = last == '2' ? 2 : last == '4' ? 4 : 1;
-    p->mode.extra = seconds[p->ins->mods[PL_PTX_CAT_ATOM]];
-    p->mode.from = (uint8_t)((type_info(p, first)->class == PL_PTX_CLASS_SINT ? 1 : 0) |
-                             (type_info(p, first + 1)->class == PL_PTX_CLASS_SINT ? 2 : 0));
-    if (p->mode.op == PL_EMU_VSET) {
-        p->mode.to = accept_of(p->ins->mods[PL_PTX_CAT_CMP]);
-        p->mode.flags &= (uint16_t)~PL_EMU_M_SIGNED;
+    const struct pl_ptx_operand *d = operand(p, 0), *a = operand(p, 1), *b = operand(p, 2);
+    bool is_vset = p->mode.op == PL_EMU_VSET, is_vmad = p->mode.op == PL_EMU_VMAD;
+    unsigned first = is_vset ? 0 : 1, width, part;
+    struct pl_emu_video_mode m = {.op = p->mode.op & 15u,
+                                  .second = seconds[p->ins->mods[PL_PTX_CAT_ATOM]] & 3u,
+                                  .n_parts = video_n_parts(p) & 7u,
+                                  .accept =
+                                      is_vset ? accept_of(p->ins->mods[PL_PTX_CAT_CMP]) & 7u : 0,
+                                  .shift = video_shift(p) & 15u,
+                                  .is_signed = !is_vset && (p->mode.flags & PL_EMU_M_SIGNED) != 0,
+                                  .is_sat = (p->mode.flags & PL_EMU_M_SAT) != 0,
+                                  .is_wrap = (p->mode.flags & PL_EMU_M_WRAP) != 0,
+                                  .a_signed = type_info(p, first)->class == PL_PTX_CLASS_SINT,
+                                  .b_signed = type_info(p, first + 1)->class == PL_PTX_CLASS_SINT,
+                                  .is_plus_one = has_mod(p, PL_PTX_CAT_PO),
+                                  .is_product_negated = a->is_minus != b->is_minus,
+                                  .is_c_negated = is_vmad && operand(p, 3)->is_minus};
+    if (m.n_parts == 1) {
+        scalar_part(a, &width, &part);
+        m.a_width = width & 3u, m.a = part & 7u;
+        scalar_part(b, &width, &part);
+        m.b_width = width & 3u, m.b = part & 7u;
+        scalar_part(d, &width, &part);
+        m.d_width = width & 3u, m.d = part & 7u;
+    } else {
+        m.a = simd_parts(a, m.n_parts, false) & 0xfffu;
+        m.b = simd_parts(b, m.n_parts, true) & 0xfffu;
+        m.d = simd_mask(d) & 15u;
     }
-    if (p->mode.op == PL_EMU_VMAD) {
-        uint8_t scale = p->ins->mods[PL_PTX_CAT_VSCALE];
-        unsigned shift = scale == PL_PTX_MOD_VSCALE_SHR7    ? 7
-                         : scale == PL_PTX_MOD_VSCALE_SHR15 ? 15
-                                                            : 0;
-        p->mode.to = (uint8_t)(shift | (has_mod(p, PL_PTX_CAT_PO) ? 0x80 : 0));
-    }
+    p->has_imm = true;
+    memcpy(&p->imm, &m, sizeof m);
     return kernel(p, 0);
 }
 

@@ -1,18 +1,16 @@
 /*
- * Video instructions on whole operands (no selectors, no masks), compiled once. PTX ISA, "Scalar Video Instructions", "SIMD
- * Video Instructions".
+ * Video instructions, compiled once: struct pl_emu_video_mode says what an instruction takes and does. Intermediate results are
+ * exact; then comes saturation to the part that is written, then the second operation, or c where no part is written.
  *
- * mode: op enum pl_emu_video, flags SIGNED (of the destination), SAT, WRAP; from: bit 0 a is signed, bit 1 b; n: parts of a
- * register (1, 2, 4); extra: the secondary operation; to: accepted outcomes of vset, or the shift of vmad, bit 7 its plus one.
+ * PTX ISA, "Scalar Video Instructions", "SIMD Video Instructions"
  */
 #include "emu/ops_lanes.h"
 
-/* Part i of n of an operand, extended by its type; sums and differences of two fit easily. */
-static int64_t part(uint32_t v, unsigned i, unsigned n, bool is_signed)
+/* Part i of n_bits of v, extended by the type; sums and differences of two fit easily. */
+static int64_t part(uint64_t v, unsigned i, unsigned n_bits, bool is_signed)
 {
-    unsigned n_bits = 32 / n;
-    uint32_t up = v << (32 - n_bits * (i + 1));
-    return is_signed ? (int32_t)up >> (32 - n_bits) : (int64_t)(up >> (32 - n_bits));
+    uint64_t up = v << (64 - n_bits * (i + 1));
+    return is_signed ? (int64_t)up >> (64 - n_bits) : (int64_t)(up >> (64 - n_bits));
 }
 
 static int64_t clamp_to(int64_t v, unsigned n_bits, bool is_signed)
@@ -26,12 +24,14 @@ static int64_t clamp_to(int64_t v, unsigned n_bits, bool is_signed)
 static int64_t shift(int64_t a, uint32_t n, bool is_left, bool is_wrap)
 {
     n = is_wrap ? n & 31 : n > 32 ? 32 : n;
+    if (is_left && n == 32 &&
+        a > INT32_MAX) /* no int64_t: what ends in 32 zeros and is as large will do */
+        return INT64_C(1) << 62;
     return is_left ? (int64_t)((uint64_t)a << n) : a >> n;
 }
 
-static int64_t primary(struct pl_emu_mode m, int64_t a, int64_t b)
+static int64_t primary(struct pl_emu_video_mode m, int64_t a, int64_t b)
 {
-    bool is_wrap = m.flags & PL_EMU_M_WRAP;
     unsigned outcome = a < b ? PL_EMU_LT : a == b ? PL_EMU_EQ : PL_EMU_GT;
     switch ((enum pl_emu_video)m.op) {
     case PL_EMU_VADD: return a + b;
@@ -39,20 +39,20 @@ static int64_t primary(struct pl_emu_mode m, int64_t a, int64_t b)
     case PL_EMU_VABSDIFF: return a > b ? a - b : b - a;
     case PL_EMU_VMIN: return a < b ? a : b;
     case PL_EMU_VMAX: return a > b ? a : b;
-    case PL_EMU_VSHL: return shift(a, (uint32_t)b, true, is_wrap);
-    case PL_EMU_VSHR: return shift(a, (uint32_t)b, false, is_wrap);
+    case PL_EMU_VSHL: return shift(a, (uint32_t)b, true, m.is_wrap);
+    case PL_EMU_VSHR: return shift(a, (uint32_t)b, false, m.is_wrap);
     case PL_EMU_VAVRG: return a + b >= 0 ? (a + b + 1) >> 1 : (a + b) >> 1;
-    case PL_EMU_VSET: return (m.to & outcome) != 0;
+    case PL_EMU_VSET: return (m.accept & outcome) != 0;
     case PL_EMU_VMAD: return 0; /* multiply_add */
     }
     return 0;
 }
 
 /* Secondary operation on 32-bit values of the destination's type. */
-static uint32_t secondary(struct pl_emu_mode m, uint32_t v, uint32_t c)
+static uint32_t secondary(struct pl_emu_video_mode m, uint32_t v, uint32_t c)
 {
-    bool is_less = m.flags & PL_EMU_M_SIGNED ? (int32_t)v < (int32_t)c : v < c;
-    switch ((enum pl_emu_video_second)m.extra) {
+    bool is_less = m.is_signed ? (int32_t)v < (int32_t)c : v < c;
+    switch ((enum pl_emu_video_second)m.second) {
     case PL_EMU_VSECOND_NONE: return v;
     case PL_EMU_VSECOND_ADD: return v + c;
     case PL_EMU_VSECOND_MIN: return is_less ? v : c;
@@ -61,51 +61,66 @@ static uint32_t secondary(struct pl_emu_mode m, uint32_t v, uint32_t c)
     return v;
 }
 
-static uint32_t scalar(struct pl_emu_mode m, uint32_t a, uint32_t b, uint32_t c)
+/* v in part i of c. */
+static uint32_t merge(uint32_t c, unsigned i, unsigned n_bits, uint32_t v)
 {
-    int64_t v = primary(m, part(a, 0, 1, m.from & 1), part(b, 0, 1, m.from & 2));
-    if (m.flags & PL_EMU_M_SAT)
-        v = clamp_to(v, 32, m.flags & PL_EMU_M_SIGNED);
-    return secondary(m, (uint32_t)v, c);
+    uint32_t mask = (UINT32_MAX >> (32 - n_bits)) << (i * n_bits);
+    return (c & ~mask) | (v << (i * n_bits) & mask);
 }
 
-/* Without .add, results stand in their parts; with it, their sum is added to c. */
-static uint32_t simd(struct pl_emu_mode m, uint32_t a, uint32_t b, uint32_t c)
+static uint32_t scalar(struct pl_emu_video_mode m, uint32_t a, uint32_t b, uint32_t c)
 {
-    unsigned n_bits = 32u / m.n;
-    uint32_t d = m.extra == PL_EMU_VSECOND_ADD ? c : 0;
-    for (unsigned i = 0; i < m.n; i++) {
-        int64_t v = primary(m, part(a, i, m.n, m.from & 1), part(b, i, m.n, m.from & 2));
-        if (m.flags & PL_EMU_M_SAT)
-            v = clamp_to(v, n_bits, m.flags & PL_EMU_M_SIGNED);
-        if (m.extra == PL_EMU_VSECOND_ADD)
-            d += (uint32_t)v;
-        else
-            d |= ((uint32_t)v & (UINT32_MAX >> (32 - n_bits))) << (i * n_bits);
+    int64_t v = primary(m, part(a, m.a, 32u >> m.a_width, m.a_signed),
+                        part(b, m.b, 32u >> m.b_width, m.b_signed));
+    if (m.is_sat)
+        v = clamp_to(v, 32u >> m.d_width, m.is_signed);
+    return m.d_width != 0 ? merge(c, m.d, 32u >> m.d_width, (uint32_t)v)
+                          : secondary(m, (uint32_t)v, c);
+}
+
+/* Without .add, results stand in their parts of c; with it, their sum is added to c. */
+static uint32_t simd(struct pl_emu_video_mode m, uint32_t a, uint32_t b, uint32_t c)
+{
+    unsigned n_bits = 32u / m.n_parts;
+    uint64_t both = (uint64_t)b << 32 | a;
+    for (unsigned i = 0; i < m.n_parts; i++) {
+        int64_t v = primary(m, part(both, m.a >> 3 * i & 7u, n_bits, m.a_signed),
+                            part(both, m.b >> 3 * i & 7u, n_bits, m.b_signed));
+        if (!(m.d >> i & 1))
+            continue;
+        if (m.is_sat)
+            v = clamp_to(v, n_bits, m.is_signed);
+        c = m.second == PL_EMU_VSECOND_ADD ? c + (uint32_t)v : merge(c, i, n_bits, (uint32_t)v);
     }
-    return d;
+    return c;
 }
 
-/* "vmad": the sum is exact, then shifted, then clamped; it is signed if an operand is. */
-static uint32_t multiply_add(struct pl_emu_mode m, uint32_t a, uint32_t b, uint32_t c)
+/*
+ * "vmad": the sum is exact, then shifted, then clamped; it is signed if an operand is or anything is negated. A negation is the
+ * complement, and one more at the end.
+ */
+static uint32_t multiply_add(struct pl_emu_video_mode m, uint32_t a, uint32_t b, uint32_t c)
 {
-    bool is_signed = (m.from & 3) != 0;
-    uint64_t product = (uint64_t)part(a, 0, 1, m.from & 1) * (uint64_t)part(b, 0, 1, m.from & 2);
-    uint64_t sum =
-        product + (uint64_t)part(c, 0, 1, is_signed) + (m.to >> 7); /* fits, by either sign */
-    int64_t v = (int64_t)sum;
-    unsigned n = m.to & 0x7f;
-    uint64_t shifted = is_signed ? (uint64_t)(v >> n) : sum >> n;
-    if (!(m.flags & PL_EMU_M_SAT))
-        return (uint32_t)shifted;
-    if (!is_signed)
-        return shifted > UINT32_MAX ? UINT32_MAX : (uint32_t)shifted;
-    return (uint32_t)clamp_to((int64_t)shifted, 32, true);
+    __extension__ typedef __int128 wide;
+    bool is_signed = m.a_signed || m.b_signed || m.is_product_negated || m.is_c_negated;
+    wide v = (wide)part(a, m.a, 32u >> m.a_width, m.a_signed) *
+             part(b, m.b, 32u >> m.b_width, m.b_signed);
+    if (m.is_product_negated)
+        v = ~v;
+    v += part(m.is_c_negated ? ~c : c, 0, 32, is_signed);
+    v += m.is_plus_one || m.is_product_negated || m.is_c_negated;
+    v >>= m.shift;
+    wide max = is_signed ? INT32_MAX : UINT32_MAX, min = is_signed ? INT32_MIN : 0;
+    if (m.is_sat)
+        v = v > max ? max : v < min ? min : v;
+    return (uint32_t)v;
 }
 
-static void video(uint32_t *d, const void *const sources[3], uint32_t mask, struct pl_emu_mode m)
+static void video(uint32_t *d, const void *const sources[3], uint32_t mask, uint64_t imm)
 {
     const uint32_t *a = sources[0], *b = sources[1], *c = sources[2];
+    struct pl_emu_video_mode m;
+    memcpy(&m, &imm, sizeof m);
     for (unsigned i = 0; i < 32; i++) {
         uint32_t third = c != NULL ? c[i] : 0;
         if (!(mask >> i & 1))
@@ -113,17 +128,14 @@ static void video(uint32_t *d, const void *const sources[3], uint32_t mask, stru
         if (m.op == PL_EMU_VMAD)
             d[i] = multiply_add(m, a[i], b[i], third);
         else
-            d[i] = m.n == 1 ? scalar(m, a[i], b[i], third) : simd(m, a[i], b[i], third);
+            d[i] = m.n_parts == 1 ? scalar(m, a[i], b[i], third) : simd(m, a[i], b[i], third);
     }
 }
 
 void FULL(video)(ARGS)
 {
     (void)mask;
-    video(vd, (const void *const[]){va, vb, vc}, UINT32_MAX, pl_emu_mode_of(x->imm));
+    video(vd, (const void *const[]){va, vb, vc}, UINT32_MAX, x->imm);
 }
 
-void MASKED(video)(ARGS)
-{
-    video(vd, (const void *const[]){va, vb, vc}, mask, pl_emu_mode_of(x->imm));
-}
+void MASKED(video)(ARGS) { video(vd, (const void *const[]){va, vb, vc}, mask, x->imm); }

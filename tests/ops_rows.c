@@ -129,6 +129,10 @@ void ops_write_body(const struct ops_row *row, char *out, size_t n_bytes)
 {
     const char *second = strstr(row->form, "; "), *lut = strstr(row->note, "immLut=");
     char d = ops_bank(row->result_digits), some[96], rest[96];
+    if (strncmp(row->note, "body=", 5) == 0) { /* written out: video selectors */
+        snprintf(out, n_bytes, "%s", row->note + 5);
+        return;
+    }
     unsigned cut = second != NULL ? row->n_src / 2 : lut != NULL ? 3 : row->n_src;
     write_sources(row, 0, cut, some, sizeof some);
     write_sources(row, cut, row->n_src, rest, sizeof rest);

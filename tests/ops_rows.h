@@ -4,7 +4,7 @@
  * Rows of tests/ptx/vectors*.tsv: form, operands, result, oracle, note.
  *
  * Operands and result are hexadecimal, most significant digit first; the number of digits is the width of the register (one
- * digit: a predicate). Where the note says "one element of the pair" the row is about one element of a packed register.
+ * digit: a predicate). A note "body=TEXT" is the text to run. Where the note says "one element of the pair" the row is about one element of a packed register.
  */
 #include "tests/ops_run.h"
 

@@ -305,6 +305,21 @@ static unsigned im2col_offsets(const struct pl_ptx_ins *ins)
     return 0;
 }
 
+/* Selectors by the opcode: vadd2 has halves, vadd4 bytes, vadd one part. */
+static void resolve_video(const struct pl_ptx_ins *ins, char kind, char letter,
+                          struct pl_ptx_spec *spec)
+{
+    struct span op = opcode_of((enum pl_ptx_form)ins->form);
+    char last = op.s[op.n_bytes - 1];
+    spec->is_minus_ok = letter == 'x' || letter == 'y';
+    if (letter == 'x')
+        return;
+    spec->select = last != '2' && last != '4' ? PL_PTX_SELECT_PART
+                   : kind == 'd'              ? PL_PTX_SELECT_MASK
+                                              : PL_PTX_SELECT_PARTS;
+    spec->is_in_halves = last == '2';
+}
+
 /* The kind letters of one operand: fills want, n and the type that the letter itself implies. False: the operand is absent. */
 static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct pl_ptx_spec *spec)
 {
@@ -337,6 +352,8 @@ static bool resolve_kind(const struct pl_ptx_ins *ins, struct span kind, struct 
         spec->n = (uint16_t)im2col_offsets(ins);
         return spec->n != 0;
     }
+    if ((a == 'd' || a == 's' || a == 'r') && b >= 'x' && b <= 'z')
+        resolve_video(ins, a, b, spec);
     if (a == 'D' || a == 'S')
         spec->type = (uint8_t)type_twice((enum pl_ptx_type)ins->types[0]);
     if ((a == 'd' || a == 's') && b == 'v') {

@@ -40,6 +40,22 @@ static int accept_element(struct pl_ptx_parser *p)
     return (int)(at - letters) & 3;
 }
 
+/* ".b3120" after a register: a video selector. */
+static void accept_selector(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
+{
+    const char *s = p->s;
+    if (*s != '.' || (s[1] != 'b' && s[1] != 'h'))
+        return;
+    unsigned digits = 0, n = 0, last = s[1] == 'b' ? '7' : '3';
+    for (s += 2; *s >= '0' && (unsigned char)*s <= last && n < 4; s++, n++)
+        digits = digits << 3 | (unsigned)(*s - '0');
+    if (n == 0 || pl_ptx_chars[(unsigned char)*s] & PL_PTX_C_NAME)
+        return;
+    op->select =
+        (uint16_t)(digits | n << PL_PTX_SELECT_COUNT | (p->s[1] == 'b' ? PL_PTX_SELECT_BYTES : 0u));
+    p->s = s;
+}
+
 static bool read_offset(struct pl_ptx_parser *p, int64_t *offset)
 {
     if (!pl_ptx_skip(p))
@@ -78,6 +94,7 @@ static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, ui
     case PL_PTX_SYM_REG:
         op->kind = PL_PTX_OP_REG;
         op->reg = sym->index + 1;
+        accept_selector(p, op);
         return true;
     case PL_PTX_SYM_REGVEC: {
         uint32_t first = sym->index, n = sym->n;
@@ -205,9 +222,10 @@ static bool read_element(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
         return false;
     if (op->kind == OP_NAME)
         return fail_undefined(p, op->first, at);
-    if (op->kind == PL_PTX_OP_VECTOR) {
+    if (op->kind == PL_PTX_OP_VECTOR || op->select != 0) {
         p->s = at;
-        return pl_ptx_fail_syntax(p, "one element, not a vector");
+        return pl_ptx_fail_syntax(p, op->select != 0 ? "no selector here"
+                                                     : "one element, not a vector");
     }
     return true;
 }
@@ -240,8 +258,8 @@ static bool read_bracket(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
             return false;
         if (item->kind == OP_NAME)
             return fail_undefined(p, item->first, at);
-        bool is_element = item->kind == PL_PTX_OP_VAR && item->sub != 0;
-        if ((item->kind != PL_PTX_OP_REG && item->kind != PL_PTX_OP_VAR) || is_element) {
+        bool is_part = item->select != 0 || (item->kind == PL_PTX_OP_VAR && item->sub != 0);
+        if ((item->kind != PL_PTX_OP_REG && item->kind != PL_PTX_OP_VAR) || is_part) {
             p->s = at;
             return pl_ptx_fail_syntax(p, "a register or variable as address");
         }
@@ -274,6 +292,26 @@ static bool read_second(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
     return push(p, &first) && push(p, &second);
 }
 
+/* Is there a register behind the minus? Names of constants belong to the expression. */
+static bool is_register_next(struct pl_ptx_parser *p)
+{
+    uint32_t name;
+    size_t n = pl_ptx_name_length(p->s + 1);
+    if (n == 0 || !pl_ptx_intern(p, p->s + 1, n, &name))
+        return false;
+    const struct pl_ptx_sym *sym = pl_ptx_find(p, name);
+    return sym != NULL && sym->kind == PL_PTX_SYM_REG;
+}
+
+static bool read_minus(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
+{
+    p->s++;
+    if (!read_name(p, pl_ptx_name_length(p->s), op))
+        return false;
+    op->is_minus = true;
+    return pl_ptx_skip(p);
+}
+
 static bool read_operand(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
 {
     *op = (struct pl_ptx_operand){0};
@@ -291,6 +329,8 @@ static bool read_operand(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
             return false;
     }
     size_t n = pl_ptx_name_length(p->s);
+    if (n == 0 && !is_negated && *p->s == '-' && is_register_next(p))
+        return read_minus(p, op);
     if (n == 0) {
         if (is_negated)
             return pl_ptx_fail_syntax(p, "a predicate");
@@ -335,11 +375,30 @@ static bool register_fits(enum pl_ptx_type reg, enum pl_ptx_type want, bool is_w
 
 enum fit { FITS, WRONG_KIND, WRONG_TYPE };
 
+/* PTX ISA, "Video Instructions": a part of one operand, or as many parts of two as the instruction computes. */
+static bool select_fits(uint16_t select, const struct pl_ptx_spec *spec)
+{
+    unsigned n = pl_ptx_select_count(select), n_parts = spec->is_in_halves ? 2 : 4;
+    bool is_bytes = (select & PL_PTX_SELECT_BYTES) != 0;
+    switch ((enum pl_ptx_select)spec->select) {
+    case PL_PTX_SELECT_NONE: return false;
+    case PL_PTX_SELECT_PART: return n == 1 && pl_ptx_select_digit(select, 0) < (is_bytes ? 4u : 2u);
+    case PL_PTX_SELECT_PARTS: return is_bytes != spec->is_in_halves && n == n_parts;
+    case PL_PTX_SELECT_MASK: break;
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (pl_ptx_select_digit(select, i) >= n_parts ||
+            (i > 0 && pl_ptx_select_digit(select, i) <= pl_ptx_select_digit(select, i - 1)))
+            return false;
+    return is_bytes != spec->is_in_halves;
+}
+
 static enum fit register_fit(const struct pl_ptx_parser *p, const struct pl_ptx_operand *op,
                              const struct pl_ptx_spec *spec)
 {
     enum pl_ptx_type reg = (enum pl_ptx_type)p->func->regs.data[op->reg - 1].type;
-    if (op->is_negated)
+    if (op->is_negated || (op->is_minus && !spec->is_minus_ok) ||
+        (op->select != 0 && !select_fits(op->select, spec)))
         return WRONG_KIND;
     return register_fits(reg, (enum pl_ptx_type)spec->type, spec->is_wide_ok) ? FITS : WRONG_TYPE;
 }
@@ -393,7 +452,7 @@ static enum fit predicate_fit(const struct pl_ptx_parser *p, const struct pl_ptx
                                        : FITS; /* any integer: nvcc writes -1 for true */
     if (op->kind == PL_PTX_OP_SREG)
         return !is_dest && pl_ptx_sregs[op->sreg].type == PL_PTX_TYPE_PRED ? FITS : WRONG_KIND;
-    if (op->kind != PL_PTX_OP_REG || (is_dest && op->is_negated))
+    if (op->kind != PL_PTX_OP_REG || (is_dest && op->is_negated) || op->is_minus || op->select != 0)
         return WRONG_KIND;
     return p->func->regs.data[op->reg - 1].type == PL_PTX_TYPE_PRED ? FITS : WRONG_TYPE;
 }
@@ -610,6 +669,18 @@ static const char *describe(struct pl_ptx_parser *p, const struct pl_ptx_spec *s
         [PL_PTX_WANT_CALL] = "no more operands",
         [PL_PTX_WANT_ALL] = "a declared name",
     };
+    switch ((enum pl_ptx_select)spec->select) {
+    case PL_PTX_SELECT_NONE: break;
+    case PL_PTX_SELECT_PART:
+        return "a register, with .b0 to .b3, .h0 or .h1 where a part of it is meant";
+    case PL_PTX_SELECT_PARTS:
+        return spec->is_in_halves ? "a register, with .hxy of 0 to 3 or without"
+                                  : "a register, with .bwxyz of 0 to 7 or without";
+    case PL_PTX_SELECT_MASK:
+        return spec->is_in_halves
+                   ? "a register, with .h0, .h1, .h10 or without"
+                   : "a register, with a mask .b0 to .b3210 in descending order or without";
+    }
     if (spec->n > 0 && (spec->want == PL_PTX_WANT_DVEC || spec->want == PL_PTX_WANT_SVEC)) {
         const char *text = pl_arena_printf(p->arena, "%u registers in braces", spec->n);
         return text != NULL ? text : "";
@@ -728,6 +799,19 @@ static bool store_operands(struct reader *r, const struct pl_ptx_shape *shape,
     return true;
 }
 
+/* vmad negates the product or c, not both. PTX ISA, "Video Instructions: vmad". */
+static bool check_minus(struct reader *r, const struct pl_ptx_mnemonic *mn,
+                        const struct pl_ptx_shape *chosen)
+{
+    if (chosen->ins.form != PL_PTX_vmad || r->ops[1].is_minus == r->ops[2].is_minus ||
+        !r->ops[3].is_minus)
+        return true;
+    pl_d_ptx_operands(&r->p->diags, pl_ptx_at(r->p, r->at[3]),
+                      pl_ptx_excerpt(r->p, mn->text, mn->n_bytes), 4,
+                      "no minus beside one of the product");
+    return false;
+}
+
 /* ---- calls ---- */
 
 static bool check_list(struct pl_ptx_parser *p, const struct pl_ptx_func *f, const char *what,
@@ -833,6 +917,8 @@ bool pl_ptx_read_operands(struct pl_ptx_parser *p, const struct pl_ptx_mnemonic 
         if (chosen == NULL)
             return fail_misfit(&r, mn, &worst, at);
         PL_ASSERT(is_only_fit(&r, shapes, mn->n_shapes, chosen));
+        if (!check_minus(&r, mn, chosen))
+            return false;
     }
     uint32_t guard = ins->guard, line = ins->line;
     bool guard_is_negated = ins->guard_is_negated;

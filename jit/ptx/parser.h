@@ -94,6 +94,13 @@ enum pl_ptx_want {
     PL_PTX_WANT_ALL, /* the rest, whatever it is */
 };
 
+enum pl_ptx_select {
+    PL_PTX_SELECT_NONE,
+    PL_PTX_SELECT_PART,  /* .b0 … .b3, .h0, .h1 */
+    PL_PTX_SELECT_PARTS, /* .hxy or .bxyzw, of two operands */
+    PL_PTX_SELECT_MASK,  /* destinations of the same: .h0 .h1 .h10, .b0 … .b3210, descending */
+};
+
 struct pl_ptx_spec {
     uint8_t want; /* enum pl_ptx_want */
     uint8_t type; /* enum pl_ptx_type that the operand holds, NONE: any address size */
@@ -103,6 +110,9 @@ struct pl_ptx_spec {
     bool is_wide_ok;    /* ld, st, cvt: a register may be wider than the type */
     bool is_element_ok; /* ld, st: v[i] may stand for [v+bytes] */
     bool is_special_ok; /* mov, cvt: a source may be a special register */
+    bool is_minus_ok;   /* a register may have a minus */
+    uint8_t select;     /* enum pl_ptx_select: which video selectors are allowed, */
+    bool is_in_halves;  /* and whether of halves or of bytes */
     bool is_braced_ok;  /* a vector's place without .v2 .v4 .v8: {x} for x, as ptxas takes it */
     uint8_t
         pair; /* 0 no pair; 1 the second half may be absent; 2 must be there. It is a predicate destination. */

@@ -245,12 +245,24 @@ static bool is_short(const struct pl_ptx_printer *pr, const struct pl_ptx_operan
     return false;
 }
 
+/* ".b3120", the highest digit first. */
+static char *put_selector(char *s, uint16_t select)
+{
+    if (select == 0)
+        return s;
+    *s++ = '.';
+    *s++ = (select & PL_PTX_SELECT_BYTES) != 0 ? 'b' : 'h';
+    for (unsigned i = pl_ptx_select_count(select); i-- > 0;)
+        *s++ = (char)('0' + pl_ptx_select_digit(select, i));
+    return s;
+}
+
 static char *put_short(char *s, const struct pl_ptx_operand *op)
 {
-    if (op->is_negated)
-        *s++ = '!';
+    if (op->is_negated || op->is_minus)
+        *s++ = op->is_minus ? '-' : '!';
     switch (op->kind) {
-    case PL_PTX_OP_REG: return put_numbered(s, op->reg);
+    case PL_PTX_OP_REG: return put_selector(put_numbered(s, op->reg), op->select);
     case PL_PTX_OP_IMM: return put_constant(s, op);
     case PL_PTX_OP_LABEL: return put_u64(put_text(s, "$L"), op->first);
     case PL_PTX_OP_SINK: *s++ = '_'; return s;
@@ -335,10 +347,16 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
                         const struct pl_ptx_operand *pool)
 {
     struct pl_buf *buf = pr->buf;
-    if (op->is_negated)
-        pl_buf_putc(buf, '!');
+    if (op->is_negated || op->is_minus)
+        pl_buf_putc(buf, op->is_minus ? '-' : '!');
     switch ((enum pl_ptx_operand_kind)op->kind) {
-    case PL_PTX_OP_REG: put_register(pr, op->reg); break;
+    case PL_PTX_OP_REG: {
+        put_register(pr, op->reg);
+        char *start = room(buf, LONGEST_SHORT);
+        if (start != NULL)
+            commit(buf, put_selector(start, op->select));
+        break;
+    }
     case PL_PTX_OP_SREG: put_special(buf, op); break;
     case PL_PTX_OP_IMM: {
         char *start = room(buf, LONGEST_SHORT);

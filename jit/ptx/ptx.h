@@ -152,19 +152,33 @@ enum pl_ptx_operand_kind {
 struct pl_ptx_operand {
     uint8_t kind;    /* enum pl_ptx_operand_kind */
     bool is_negated; /* !p */
+    bool is_minus;   /* REG: -r, of video instructions */
     bool is_float;   /* IMM: a float */
     uint8_t
         sub; /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm; VAR: written v[i] */
-    uint16_t n;    /* VECTOR, PAIR, TENSOR: elements */
-    uint16_t sreg; /* enum pl_ptx_sreg */
-    uint32_t reg;  /* register index + 1 in the function, 0 = none */
-    uint32_t var;  /* variable index + 1 in the module, 0 = none */
+    uint16_t n;      /* VECTOR, PAIR, TENSOR: elements */
+    uint16_t sreg;   /* enum pl_ptx_sreg */
+    uint16_t select; /* REG: video selector, or 0; see below */
+    uint32_t reg;    /* register index + 1 in the function, 0 = none */
+    uint32_t var;    /* variable index + 1 in the module, 0 = none */
     uint32_t
         first; /* pool index of the first element; LABEL: instruction index (one past the last: the end of the
                            function); FUNC: function index; PROTO: index; TEXT: index into texts */
     int64_t offset; /* bytes, for VAR and ADDR */
     uint64_t imm;   /* IMM: value; 128-bit immediates do not exist */
 };
+
+/* Video selectors, ".b3120" or ".h1": up to four digits of 3 bits, the last one lowest; from bit 12 on how many; bytes or halves. */
+enum { PL_PTX_SELECT_COUNT = 12, PL_PTX_SELECT_BYTES = 1 << 15 };
+
+static inline unsigned pl_ptx_select_count(uint16_t select)
+{
+    return select >> PL_PTX_SELECT_COUNT & 7u;
+}
+static inline unsigned pl_ptx_select_digit(uint16_t select, unsigned i)
+{
+    return select >> 3 * i & 7u;
+}
 
 struct pl_ptx_ins {
     uint16_t form; /* enum pl_ptx_form */
