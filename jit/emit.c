@@ -350,7 +350,9 @@ static uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
     case PL_STEP_load:
     case PL_STEP_tmem_load:
     case PL_STEP_wgmma:
-    case PL_STEP_wgmma_half: return step_opnd(e, s, 0)->n;
+    case PL_STEP_wgmma_half:
+    case PL_STEP_wgmma_val:
+    case PL_STEP_wgmma_val_half: return step_opnd(e, s, 0)->n;
     case PL_STEP_store:
     case PL_STEP_tmem_store:
     case PL_STEP_store_async: return step_opnd(e, s, 1)->n;
@@ -396,8 +398,10 @@ static struct pl_ptx_ins make_ins(const struct emitter *e, const struct pl_step 
     for (int i = 0; i < MAX_FIXED && row->fixed[i] != 0; i++)
         pl_ptx_ins_set(&ins, (enum pl_ptx_mod)row->fixed[i]);
     const uint32_t width = vector_width(e, s);
-    if (s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_half) /* of 64 rows, 128 threads */
-        ins.shape_n = (uint16_t)(s->op == PL_STEP_wgmma ? 2 * width : 4 * width);
+    const bool is_wide = s->op == PL_STEP_wgmma || s->op == PL_STEP_wgmma_val,
+               is_half = s->op == PL_STEP_wgmma_half || s->op == PL_STEP_wgmma_val_half;
+    if (is_wide || is_half) /* of 64 rows, 128 threads */
+        ins.shape_n = (uint16_t)(is_wide ? 2 * width : 4 * width);
     else if (s->op == PL_STEP_tmem_load || s->op == PL_STEP_tmem_store)
         pl_ptx_ins_set(&ins, tile_repeats(s, width));
     else if (width > 1)

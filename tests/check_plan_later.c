@@ -3,7 +3,7 @@
  * the facts allow, and that what arrives is right at every edge, whoever issues, whatever else arrives at the barrier, and when.
  */
 #include "tests/plan_data.h"
-#include "tests/ptxas.h"
+#include "tests/plan_ptxas.h"
 
 static const char *const policies[] = {"eager", "late", "random:3", "random:9"};
 static const int chips[] = {80, 89};
@@ -127,12 +127,7 @@ static void text_is_as_expected(const struct later_case *c, const struct ask *a)
     ck_assert_msg((count(text, "cp.async.c") > 0) == c->is_later, "case %d", (int)(c - cases));
     ck_assert_int_eq(count(text, "cp.async.mbarrier.arrive.noinc") > 0, c->is_later);
     ck_assert_int_eq(count(text, "cp.async.wait"), 0);
-    size_t n_bytes;
-    char why[512] = "";
-    unsigned char *cubin =
-        ptxas_path() == NULL ? NULL : ptxas_assemble(text, b->out.target, &n_bytes, why);
-    ck_assert_msg(ptxas_path() == NULL || cubin != NULL, "case %d: %s", (int)(c - cases), why);
-    free(cubin);
+    text_assembles(b);
     build_free(b);
 }
 

@@ -5,24 +5,11 @@
  * there is one.
  */
 #include "tests/plan_data.h"
-#include "tests/ptxas.h"
+#include "tests/plan_ptxas.h"
 
 static const char *const policies[] = {"eager", "late", "random:5"};
 static const int chips[] = {80, 89, 90, 100, 120};
 enum { N_POLICIES = 3, N_CHIPS = 5 };
-
-static void assembles(const struct ask *a)
-{
-    if (ptxas_path() == NULL)
-        return;
-    struct build *b = build_ok(a);
-    size_t n_bytes;
-    char why[512] = "";
-    unsigned char *cubin = ptxas_assemble(b->out.text, b->out.target, &n_bytes, why);
-    ck_assert_msg(cubin != NULL, "%s for %s: %s", a->kernel->name, b->out.target, why);
-    free(cubin);
-    build_free(b);
-}
 
 /* ---- products ---- */
 

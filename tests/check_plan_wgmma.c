@@ -3,6 +3,7 @@
  * sum is exact, against a triple loop in float64; over element types, sizes, swizzles, majors, warpgroups and asynchronous policies.
  */
 #include "tests/plan_data.h"
+#include "tests/plan_ptxas.h"
 
 static const char *const policies[] = {"eager", "late", "random:5"};
 
@@ -194,6 +195,155 @@ START_TEST(products_of_whole_numbers_are_exact)
 }
 END_TEST
 
+/* ---- the first operand in registers ---- */
+
+enum from { FROM_SMEM, FROM_GMEM, FROM_VARIABLE, FROM_PRODUCT };
+
+struct val_params {
+    int32_t m, n, k; /* of a step */
+    int32_t from, b_is_across, n_steps;
+    int32_t n_pending; /* operations that may still run when the next step begins */
+    int32_t acc;
+};
+
+/* The step's tile of x: loaded, or by way of a variable that is overwritten at once, while the operation may still read it. */
+static pl_val value_of_x(pl_builder *b, const struct val_params *p, pl_ref tile, pl_ref var)
+{
+    if (p->from != FROM_VARIABLE)
+        return pl_load(b, tile);
+    pl_store(b, var, pl_load(b, tile));
+    return pl_load(b, var);
+}
+
+/* z = x y; or, as in attention, z = r(x y / 64) y, rounded to x's type in between. */
+static void val_body(pl_builder *b, const void *params)
+{
+    const struct val_params *p = params;
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1), z = pl_param(b, 2);
+    const pl_dtype t = pl_dtype_of(b, x);
+    const pl_shape xs = PL_SHAPE(p->m, p->k),
+                   ys = p->b_is_across ? PL_SHAPE(p->k, p->n) : PL_SHAPE(p->n, p->k);
+    pl_ref xb = pl_smem(b, t, PL_SHAPE(2, p->m, p->k), PL_SWIZZLE_AUTO),
+           yb = pl_smem(b, pl_dtype_of(b, y), PL_SHAPE(2, ys.d[0], ys.d[1]), PL_SWIZZLE_AUTO);
+    pl_bar full = pl_barrier(b, 2);
+    pl_ref acc = pl_acc(b, (pl_dtype)p->acc, PL_SHAPE(p->m, p->n));
+    pl_ref first = pl_acc(b, (pl_dtype)p->acc, PL_SHAPE(p->m, p->n));
+    pl_ref var = pl_regs(b, t, xs, pl_layout_auto(), pl_cast(b, 0, t));
+    PL_FOR(b, step, 0, p->n_steps)
+    {
+        pl_val slot = pl_rem(b, step, 2);
+        pl_ref from = pl_tile(b, x, PL_OFF(b, 0, step), xs), tile = pl_at(b, xb, slot);
+        pl_copy_gmem_to_smem(b, from, tile, full);
+        pl_copy_gmem_to_smem(
+            b, pl_tile(b, y, p->b_is_across ? PL_OFF(b, step, 0) : PL_OFF(b, 0, step), ys),
+            pl_at(b, yb, slot), full);
+        pl_barrier_wait(b, full);
+        pl_ref right = p->b_is_across ? pl_at(b, yb, slot) : pl_transpose(b, pl_at(b, yb, slot));
+        if (p->from == FROM_PRODUCT) {
+            pl_acc_init(b, first, pl_cast(b, 0, (pl_dtype)p->acc));
+            pl_wgmma(b, first, tile, right);
+            pl_wgmma_val(b, acc, pl_cast(b, pl_mul(b, pl_acc_load(b, first), 1.0f / 64), t), right);
+        } else {
+            pl_wgmma_val(b, acc, value_of_x(b, p, p->from == FROM_GMEM ? from : tile, var), right);
+        }
+        if (p->from == FROM_VARIABLE)
+            pl_store(b, var, pl_cast(b, 1, t));
+        pl_wgmma_wait(b, p->n_pending);
+        pl_bar_sync(b, PL_SCOPE_CTA);
+    }
+    pl_store(b, pl_window(b, z, PL_OFF(b, 0, 0), PL_SHAPE(p->m, p->n)), pl_acc_load(b, acc));
+}
+TENSORS(val, 2, 1);
+
+struct val_case {
+    pl_dtype a, b, out;
+    struct val_params p;
+};
+/* types, {m, n, k, from, across, steps, pending, accumulator} */
+static const struct val_case val_cases[] = {
+    {PL_F16, PL_F16, F32_, {64, 64, 64, FROM_SMEM, 0, 3, 0, F32_}},
+    {PL_BF16, PL_BF16, F32_, {128, 32, 32, FROM_SMEM, 1, 5, 1, F32_}},
+    {PL_F16, PL_F16, PL_F16, {64, 16, 32, FROM_GMEM, 0, 1, 1, PL_F16}},
+    {PL_BF16, PL_BF16, F32_, {64, 80, 64, FROM_GMEM, 1, 4, 1, F32_}},
+    {PL_TF32, PL_TF32, F32_, {64, 24, 32, FROM_SMEM, 0, 4, 1, F32_}},
+    {PL_E4M3, PL_E5M2, F32_, {64, 40, 64, FROM_SMEM, 0, 4, 1, F32_}},
+    {PL_E5M2, PL_E4M3, PL_F16, {128, 32, 32, FROM_GMEM, 0, 1, 0, PL_F16}},
+    {PL_I8, PL_I8, PL_I32, {64, 64, 96, FROM_SMEM, 0, 3, 1, PL_I32}},
+    {PL_F16, PL_F16, F32_, {64, 32, 32, FROM_VARIABLE, 0, 4, 1, F32_}},
+    {PL_I8, PL_I8, PL_I32, {64, 16, 64, FROM_VARIABLE, 0, 3, 1, PL_I32}},
+    {PL_F16, PL_F16, F32_, {64, 64, 64, FROM_PRODUCT, 0, 3, 1, F32_}},
+    {PL_BF16, PL_BF16, F32_, {128, 32, 32, FROM_PRODUCT, 1, 2, 1, F32_}},
+    {PL_E4M3, PL_E4M3, F32_, {64, 64, 64, FROM_PRODUCT, 0, 3, 1, F32_}},
+};
+enum { N_VAL_CASES = sizeof val_cases / sizeof val_cases[0] };
+
+static double y_elem(const struct val_case *c, const void *y, int64_t k, int64_t j)
+{
+    const int64_t n_k = (int64_t)c->p.k * c->p.n_steps;
+    return get_elem(y, c->b, c->p.b_is_across ? k * c->p.n + j : j * n_k + k);
+}
+
+static double val_expected(const struct val_case *c, const void *x, const void *y, int64_t i,
+                           int64_t j)
+{
+    const struct val_params *p = &c->p;
+    const int64_t n_k = (int64_t)p->k * p->n_steps;
+    double sum = 0, rounded[1];
+    for (int64_t k = 0; k < n_k; k++) {
+        if (p->from != FROM_PRODUCT) {
+            sum += get_elem(x, c->a, i * n_k + k) * y_elem(c, y, k, j);
+            continue;
+        }
+        const int64_t base = k - k % p->k; /* column k % p->k of this step's product */
+        double s = 0;
+        for (int64_t q = 0; q < p->k; q++)
+            s += get_elem(x, c->a, i * n_k + base + q) * y_elem(c, y, base + q, k % p->k);
+        set_elem(rounded, c->a, 0, s / 64);
+        sum += get_elem(rounded, c->a, 0) * y_elem(c, y, k, j);
+    }
+    return sum;
+}
+
+START_TEST(values_are_multiplied_as_memory_is)
+{
+    const struct val_case *c = &val_cases[_i];
+    const struct val_params *p = &c->p;
+    const int64_t n_k = (int64_t)p->k * p->n_steps;
+    for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
+        driver_use(90, policies[policy]);
+        pl_tensor x = tensor_new(c->a, PL_SHAPE(p->m, n_k), 0, 0);
+        pl_tensor y =
+            tensor_new(c->b, p->b_is_across ? PL_SHAPE(n_k, p->n) : PL_SHAPE(p->n, n_k), 0, 0);
+        pl_tensor z = tensor_new(c->out, PL_SHAPE(p->m, p->n), 0, 0);
+        void *hx = fill_random(&x), *hy = fill_random(&y);
+        struct ask a = {.kernel = &val,
+                        .params = p,
+                        .params_bytes = sizeof *p,
+                        .arch = 90,
+                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                        .grid = {1, 1, 1},
+                        .facts = all_facts};
+        run_ok(&a);
+        if (policy == 0)
+            assembles(&a);
+        void *got = fetch(&z);
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t j = 0; j < p->n; j++) {
+                const double want = val_expected(c, hx, hy, i, j),
+                             have = get_elem(got, c->out, i * p->n + j);
+                ck_assert_msg(have == want, "case %d %s (%lld, %lld): %g, not %g", _i,
+                              policies[policy], (long long)i, (long long)j, have, want);
+            }
+        free(hx);
+        free(hy);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+        free_tensor(&z);
+    }
+}
+END_TEST
+
 /* ---- registers moved between warpgroups ---- */
 
 struct share_params {
@@ -290,6 +440,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("results");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
+    tcase_add_loop_test(t, values_are_multiplied_as_memory_is, 0, N_VAL_CASES);
     tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
     tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 2);
     suite_add_tcase(s, t);

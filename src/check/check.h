@@ -6,7 +6,7 @@
  *
  * Order of pl_check(), which is observable through the report:
  *
- *   1. served     operations that this version traces but does not lower, and chip features that the target lacks (2090, 2091)
+ *   1. served     chip features that the target lacks, and options that this version traces but does not lower (2091..)
  *   2. spaces     each ref operand in a space its operation takes; the special rows of TMEM first (2001..)
  *   3. places     where an operation may stand: top level, role, warp (5001..)
  *   4. copies     TMA, bulk and element copies, async stores (3001..)

@@ -53,8 +53,6 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
     else if (op->code == PL_OP_MMA && has_fp8(fn, op) && (t->features & PL_F_FP8) == 0)
         pl_d_chip_has_no_feature(fn->diags, at(op->loc), "mma of fp8 operands",
                                  feature_text(PL_F_FP8), t->arch);
-    else if (!info->is_served)
-        pl_d_op_not_served(fn->diags, at(op->loc), info->name);
     if (op->code == PL_OP_TCGEN05_MMA && op->refs[5] != 0)
         pl_d_option_not_served(fn->diags, at(op->loc), "pl_tcgen05_mma with sparsity");
     if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)

@@ -53,15 +53,13 @@ enum {
     PL_FEATURE_LIST(FEATURE)
 #undef FEATURE
 };
-enum { LATER, YES };
 
 #define A(lo, hi) lo, hi
 #define S(set)    (set),
-#define OP(id, name, result, n_args, effects, place, spaces, served, features)                     \
-    {name,     PL_RESULT_##result, n_args,  effects, PL_PLACE_##place,                             \
-     {spaces}, served == YES,      features},
+#define OP(id, name, result, n_args, effects, place, spaces, features)                             \
+    {name, PL_RESULT_##result, n_args, effects, PL_PLACE_##place, {spaces}, features},
 const struct pl_op_info pl_op_infos[PL_OP_COUNT] = {
-    {"none", PL_RESULT_NONE, 0, 0, 0, PL_PLACE_ANY, {0}, false, 0},
+    {"none", PL_RESULT_NONE, 0, 0, 0, PL_PLACE_ANY, {0}, 0},
 #include "src/ir/ops.def"
 };
 #undef OP

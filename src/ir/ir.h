@@ -84,7 +84,7 @@ const struct pl_target *pl_target_find(int32_t arch); /* NULL when that chip is 
 
 enum pl_opcode {
     PL_OP_NONE,
-#define OP(id, name, result, n_args, effects, place, spaces, served, features) PL_OP_##id,
+#define OP(id, name, result, n_args, effects, place, spaces, features) PL_OP_##id,
 #include "src/ir/ops.def"
 #undef OP
     PL_OP_COUNT
@@ -114,8 +114,7 @@ struct pl_op_info {
     uint32_t effects; /* pl_op_effect */
     enum pl_op_place place;
     uint32_t spaces[PL_OP_MAX_REFS]; /* bit pl_space: allowed in that ref operand */
-    bool is_served;
-    uint32_t features; /* PL_F_*, all needed */
+    uint32_t features;               /* PL_F_*, all needed */
 };
 extern const struct pl_op_info pl_op_infos[PL_OP_COUNT];
 

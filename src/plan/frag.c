@@ -132,6 +132,7 @@ bool pl_lay_wanted(const struct pl_lower *l, uint32_t id, uint32_t i, struct pl_
                                       : PL_LAYOUT_MMA_ACC,
                              val);
         return true;
+    case PL_OP_WGMMA_VAL: *out = frag_of_value(l, PL_LAYOUT_MMA_A, val); return true;
     case PL_OP_ACC_INIT: *out = frag_of_value(l, PL_LAYOUT_WGMMA, val); return true;
     default: return false;
     }

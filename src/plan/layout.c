@@ -264,6 +264,7 @@ static void visit(struct walk *w, uint32_t id)
         fix_kind(w, op->args[2], PL_LAYOUT_MMA_ACC);
         fix_kind(w, id, PL_LAYOUT_MMA_ACC);
         break;
+    case PL_OP_WGMMA_VAL: fix_kind(w, op->args[0], PL_LAYOUT_MMA_A); break;
     case PL_OP_ACC_LOAD: fix_kind(w, id, PL_LAYOUT_WGMMA); break;
     case PL_OP_ACC_INIT: fix_kind(w, op->args[0], PL_LAYOUT_WGMMA); break;
     case PL_OP_ASYNC_STORE_SMEM:
@@ -335,7 +336,7 @@ static bool reads_variable(const struct pl_op *op)
 static bool writes_variable(const struct pl_op *op)
 {
     return op->code == PL_OP_STORE || op->code == PL_OP_SWAP || op->code == PL_OP_WGMMA ||
-           op->code == PL_OP_ACC_INIT;
+           op->code == PL_OP_WGMMA_VAL || op->code == PL_OP_ACC_INIT;
 }
 
 static bool find_copies(struct walk *w)

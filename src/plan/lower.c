@@ -56,9 +56,13 @@ static void lower_loop_body(struct pl_lower *l, uint32_t block, uint32_t end_lab
 {
     PL_ASSERT(l->n_loops < (int)PL_COUNT(l->break_labels));
     l->break_labels[l->n_loops++] = end_label;
+    const bool had_values = l->has_values_in_flight;
+    l->has_values_in_flight = false;
     l->loop_depth++;
     lower_block(l, block);
     l->loop_depth--;
+    pl_wgmma_settle(l); /* the next round makes the values anew, in the same registers */
+    l->has_values_in_flight = had_values;
     l->n_loops--;
 }
 
@@ -282,6 +286,7 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_COMMIT_SMEM] = pl_lower_commit_smem,
     [PL_OP_ASYNC_STORE_SMEM] = pl_lower_async_store,
     [PL_OP_WGMMA] = pl_lower_wgmma,
+    [PL_OP_WGMMA_VAL] = pl_lower_wgmma_val,
     [PL_OP_WGMMA_WAIT] = pl_lower_wgmma_wait,
     [PL_OP_ACC_LOAD] = pl_lower_acc_load,
     [PL_OP_ACC_INIT] = pl_lower_acc_init,

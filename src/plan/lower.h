@@ -125,6 +125,8 @@ struct pl_lower {
     int32_t role_warpgroup, role_warp; /* -1: all, whole */
     uint32_t unit_threads;
     int loop_depth;
+    bool
+        has_values_in_flight; /* matrix operations may still read registers of values made in this loop */
     bool has_waits; /* threads of the unit may still be at a barrier that its leader has passed */
     bool has_pending_out; /* the unit has issued copies out since it last waited for all */
     bool has_idle_label;
@@ -228,6 +230,10 @@ struct pl_matrix_words {
 void pl_matrix_move(struct pl_lower *l, uint32_t ref, const struct pl_lay *lay,
                     enum pl_matrix_way way, struct pl_matrix_words w);
 enum pl_stype pl_matrix_operand_type(pl_dtype t); /* f32 as tf32 */
+/* All 32-bit words of an operand in registers, in the order of its chunks; a value that is the same everywhere is spread. */
+/* Until no matrix operation reads a value of this loop from registers. */
+void pl_wgmma_settle(struct pl_lower *l);
+pl_reg *pl_matrix_operand_words(struct pl_lower *l, uint32_t val, pl_layout_kind kind);
 
 /* ---- shared memory (smem.c) ---- */
 bool pl_smem_map(struct pl_lower *l);
@@ -425,8 +431,7 @@ void pl_bar_scales(struct pl_lower *l); /* after the shared-memory map */
 
 /* ---- the functions of ops ---- */
 void pl_lower_op(struct pl_lower *l, uint32_t id); /* a rank-0 value, ahead of its turn */
-bool pl_plan_lowers(
-    enum pl_opcode code); /* has one: a test holds it against the served column of ops.def */
+bool pl_plan_lowers(enum pl_opcode code); /* has one: a test asks for every row of ops.def */
 typedef void pl_lower_function(struct pl_lower *l, uint32_t id, const struct pl_op *op);
 pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_program_id,
     pl_lower_num_programs, pl_lower_cluster_rank, pl_lower_warpgroup_id, pl_lower_assume_multiple,
@@ -439,7 +444,7 @@ pl_lower_function pl_lower_const, pl_lower_scalar_arg, pl_lower_dim, pl_lower_pr
     pl_lower_wgmma_wait, pl_lower_acc_load, pl_lower_acc_init, pl_lower_set_max_registers,
     pl_lower_tcgen05_mma, pl_lower_tcgen05_commit, pl_lower_copy_tmem, pl_lower_copy_scales,
     pl_lower_load_tmem, pl_lower_wait_load_tmem, pl_lower_store_tmem, pl_lower_commit_tmem,
-    pl_lower_mma, pl_lower_atomic, pl_lower_semaphore_signal, pl_lower_semaphore_wait,
-    pl_lower_semaphore_read, pl_lower_prefetch, pl_lower_barrier_test, pl_lower_inline_ptx,
-    pl_lower_gather_rows, pl_lower_clc_ask, pl_lower_clc_next;
+    pl_lower_mma, pl_lower_wgmma_val, pl_lower_atomic, pl_lower_semaphore_signal,
+    pl_lower_semaphore_wait, pl_lower_semaphore_read, pl_lower_prefetch, pl_lower_barrier_test,
+    pl_lower_inline_ptx, pl_lower_gather_rows, pl_lower_clc_ask, pl_lower_clc_next;
 #endif

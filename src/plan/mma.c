@@ -18,8 +18,7 @@ enum pl_stype pl_matrix_operand_type(pl_dtype t)
                           : PL_ST_tf32;
 }
 
-/* All 32-bit words of an operand, in the order of its chunks; a value that is the same everywhere is spread. */
-static pl_reg *operand_words(struct pl_lower *l, uint32_t val, pl_layout_kind kind)
+pl_reg *pl_matrix_operand_words(struct pl_lower *l, uint32_t val, pl_layout_kind kind)
 {
     const struct pl_op *op = pl_ir_op(l->fn, val);
     const struct pl_lval v = pl_lval_of(l, val);
@@ -56,8 +55,8 @@ void pl_lower_mma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
                    n_steps = k_elems / (STEP_BITS / (uint32_t)pl_dtype_bits(xt)),
                    n_blocks = (uint32_t)op->shape.d[0] / TILE_ROWS,
                    n_cols = (uint32_t)op->shape.d[1] / TILE_COLS;
-    const pl_reg *x = operand_words(l, op->args[0], PL_LAYOUT_MMA_A),
-                 *y = operand_words(l, op->args[1], PL_LAYOUT_MMA_B);
+    const pl_reg *x = pl_matrix_operand_words(l, op->args[0], PL_LAYOUT_MMA_A),
+                 *y = pl_matrix_operand_words(l, op->args[1], PL_LAYOUT_MMA_B);
     struct pl_lval out = pl_lval_make(l, op->dtype, pl_lay_frag(PL_FRAG_WGMMA, &op->shape));
     const struct pl_opnd *c = start_values(l, op->args[2], &out);
     if (x == NULL || y == NULL || c == NULL || out.regs == NULL)

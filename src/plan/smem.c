@@ -42,8 +42,8 @@ static struct uses uses_of(const struct pl_fn *fn, uint32_t array)
             if (op->refs[i] == 0 || fn->refs.data[op->refs[i]].array != array)
                 continue;
             const struct pl_ref_info *r = &fn->refs.data[op->refs[i]];
-            u.is_operand |= op->code == PL_OP_WGMMA || op->code == PL_OP_TCGEN05_MMA ||
-                            op->code == PL_OP_COPY_TMEM;
+            u.is_operand |= op->code == PL_OP_WGMMA || op->code == PL_OP_WGMMA_VAL ||
+                            op->code == PL_OP_TCGEN05_MMA || op->code == PL_OP_COPY_TMEM;
             u.has_copies |= op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT;
             if ((op->code == PL_OP_LOAD || op->code == PL_OP_STORE) && r->shape.rank >= 2)
                 u.is_transposed |=

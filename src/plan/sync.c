@@ -124,7 +124,8 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
             l->tmem.is_read = true;
         if (op->code == PL_OP_STORE_TMEM)
             l->tmem.is_written = l->tmem.has_stores = true;
-        for (int i = 1; op->code == PL_OP_WGMMA && i < 3; i++)
+        const int n_operands = op->code == PL_OP_WGMMA ? 2 : op->code == PL_OP_WGMMA_VAL;
+        for (int i = 1; i <= n_operands; i++)
             record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
         if (!is_load && !is_store)
             continue;

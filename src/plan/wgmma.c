@@ -10,6 +10,20 @@ enum { BLOCK_ROWS = 64 };
 static void do_wait(struct pl_lower *l, int64_t n_pending)
 {
     pl_build_do1(&l->b, PL_STEP_wgmma_wait, pl_opnd_imm(n_pending));
+    if (n_pending == 0)
+        l->has_values_in_flight = false;
+}
+
+void pl_wgmma_settle(struct pl_lower *l)
+{
+    if (l->has_values_in_flight)
+        do_wait(l, 0);
+}
+
+static void read_operand(struct pl_lower *l, uint32_t ref)
+{
+    pl_hazard_async(l, pl_ir_ref(l->fn, ref)->array, false);
+    pl_hazard_access(l, ref, false, 0); /* threads may write it when all have waited */
 }
 
 void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -23,11 +37,8 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         pl_lower_refuse(l, op);
         return;
     }
-    for (int i = 1; i < 3; i++) {
-        const uint32_t ref = op->refs[i];
-        pl_hazard_async(l, pl_ir_ref(l->fn, ref)->array, false);
-        pl_hazard_access(l, ref, false, 0); /* threads may write it when all have waited */
-    }
+    read_operand(l, op->refs[1]);
+    read_operand(l, op->refs[2]);
     if (!pl_operand_make(l, op, op->refs[1], 1, &a) || !pl_operand_make(l, op, op->refs[2], 0, &b))
         return;
     const uint32_t n_blocks = (uint32_t)d->shape.d[0] / BLOCK_ROWS, n_regs = acc->n_regs / n_blocks;
@@ -47,6 +58,61 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
                                         pl_opnd_reg(pl_operand_desc(l, &b, 0, k)), pl_opnd_reg(yes),
                                         pl_opnd_imm(a.is_across), pl_opnd_imm(b.is_across)}});
     pl_build_do(&l->b, PL_STEP_wgmma_commit);
+}
+
+/* Registers that nothing writes until the operation has read them: those of a variable are copied. */
+static pl_reg *stable_words(struct pl_lower *l, uint32_t val, uint32_t n)
+{
+    pl_reg *words = pl_matrix_operand_words(l, val, PL_LAYOUT_MMA_A);
+    for (uint32_t i = 0; words != NULL && i < n; i++)
+        if (pl_build_is_mutable(&l->b, words[i])) {
+            pl_reg copy = pl_build_reg(&l->b, PL_RC_B32);
+            pl_build_mov(&l->b, PL_ST_b32, copy, pl_opnd_reg(words[i]));
+            words[i] = copy;
+        }
+    return words;
+}
+
+void pl_lower_wgmma_val(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    enum { A_WORDS = 4 };
+    (void)id;
+    const struct pl_ref_info *d = pl_ir_ref(l->fn, op->refs[0]), *y = pl_ir_ref(l->fn, op->refs[1]);
+    const struct pl_op *x = pl_ir_op(l->fn, op->args[0]);
+    const struct pl_lval *acc = &l->vars[d->array];
+    struct pl_operand b;
+    if (acc->regs == NULL || d->view != PL_VIEW_ROOT) {
+        pl_lower_refuse(l, op);
+        return;
+    }
+    read_operand(l, op->refs[1]);
+    if (!pl_operand_make(l, op, op->refs[1], 0, &b))
+        return;
+    const uint32_t n_blocks = (uint32_t)d->shape.d[0] / BLOCK_ROWS, n_regs = acc->n_regs / n_blocks;
+    const uint32_t n_steps = (uint32_t)x->shape.d[1] / pl_operand_step_elems(x->dtype);
+    const pl_reg *words = stable_words(l, op->args[0], n_blocks * n_steps * A_WORDS);
+    if (words == NULL)
+        return;
+    pl_reg yes = pl_build_op1(&l->b, PL_STEP_mov, PL_ST_pred, pl_opnd_imm(1));
+    pl_build_do(&l->b, PL_STEP_wgmma_fence);
+    for (uint32_t k = 0; k < n_steps; k++)
+        for (uint32_t m = 0; m < n_blocks; m++) {
+            struct pl_opnd a[A_WORDS];
+            for (uint32_t i = 0; i < A_WORDS; i++)
+                a[i] = pl_opnd_reg(words[(m * n_steps + k) * A_WORDS + i]);
+            pl_build_step(
+                &l->b, &(struct pl_sdesc){
+                           .op = acc->dtype == PL_F16 ? PL_STEP_wgmma_val_half : PL_STEP_wgmma_val,
+                           .type = (uint8_t)pl_matrix_operand_type(x->dtype),
+                           .from = (uint8_t)pl_matrix_operand_type(y->dtype),
+                           .n = 5,
+                           .opnds = {pl_build_list(&l->b, acc->regs + m * n_regs, n_regs),
+                                     pl_build_list(&l->b, a, A_WORDS),
+                                     pl_opnd_reg(pl_operand_desc(l, &b, 0, k)), pl_opnd_reg(yes),
+                                     pl_opnd_imm(b.is_across)}});
+        }
+    pl_build_do(&l->b, PL_STEP_wgmma_commit);
+    l->has_values_in_flight = true;
 }
 
 void pl_lower_wgmma_wait(struct pl_lower *l, uint32_t id, const struct pl_op *op)
