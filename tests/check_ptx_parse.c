@@ -369,6 +369,8 @@ static const struct mistake {
     {8014, 7, 1, BODY "add r1, r2, r3;}", "type"},
     {8014, 7, 1, BODY "setp.u32 q, r2, r3;}", "eq"},
     {8014, 7, 1, BODY "mbarrier.try_wait q, [r1], 0;}", "b64"},
+    {8014, 7, 1, BODY "ldmatrix.aligned.m8n8.x4.shared.b16 {r1,r2,r3,r4}, [r5];}", "sync"},
+    {8013, 7, 1, BODY "vote.ballot.sync.sync.b32 r1, q, -1;}", "sync"},
     {8015, 7, 17, BODY "add.u32 r1, r2, {r3,r4};}", "operand 3"},
     {8015, 7, 1, BODY "add.u32 r1, r2;}", "operand 3"},
     {8015, 7, 21, BODY "add.u32 r1, r2, r3, r4;}", "operand 4"},

@@ -131,7 +131,8 @@ struct match {
     struct span tokens[MAX_TOKENS]; /* of the text, after the opcode */
     uint32_t n_tokens;
     struct pl_ptx_ins ins;
-    const char *fixed;     /* what is left of the row's mnemonic, at a '.' or the end */
+    const char *fixed; /* what is left of the row's mnemonic, at a '.' or the end */
+    const char *owed;  /* at the "sync" of the row that is to come later than there; NULL: none */
     bool is_refused_whole; /* the row takes any modifiers */
     uint32_t n_seen;       /* tokens taken before the row failed */
     const char *missing;
@@ -200,9 +201,37 @@ static bool takes_type(struct match *m, const struct pl_ptx_row *row, const stru
     return true;
 }
 
+/*
+ * A fixed token of the row. "sync" may also come later than the row has it: ptxas takes vote.ballot.sync.b32, which CUB
+ * writes, for vote.sync.ballot.b32.
+ */
+static bool takes_next_fixed(struct match *m, struct span token)
+{
+    struct span fixed = next_fixed(&m->fixed);
+    if (fixed.n_bytes != 0 && takes_fixed(m, fixed, token)) {
+        m->fixed = fixed.s + fixed.n_bytes;
+        return true;
+    }
+    if (m->owed != NULL && is_text(token, "sync")) {
+        m->owed = NULL;
+        return true;
+    }
+    if (m->owed != NULL || !is_text(fixed, "sync"))
+        return false;
+    const char *rest = fixed.s + fixed.n_bytes;
+    struct span after = next_fixed(&rest);
+    if (after.n_bytes == 0 || !takes_fixed(m, after, token))
+        return false;
+    m->owed = fixed.s;
+    m->fixed = after.s + after.n_bytes;
+    return true;
+}
+
 /* What the row still wants when the text is over; NULL: nothing. */
 static const char *find_missing(struct match *m, const struct pl_ptx_row *row)
 {
+    if (m->owed != NULL)
+        return m->owed;
     if (next_fixed(&m->fixed).n_bytes != 0)
         return m->fixed;
     for (int v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++) {
@@ -222,15 +251,13 @@ static bool takes_row(struct match *m, enum pl_ptx_form form, size_t n_opcode)
     const struct pl_ptx_row *row = &pl_ptx_rows[form];
     m->ins = (struct pl_ptx_ins){.form = (uint16_t)form};
     m->fixed = pl_ptx_infos[form].mnemonic + n_opcode;
+    m->owed = NULL;
     m->is_refused_whole = row->views[0] == PL_PTX_VIEW_ANYTHING;
     m->missing = NULL;
     for (m->n_seen = 0; m->n_seen < m->n_tokens; m->n_seen++) {
         struct span token = m->tokens[m->n_seen];
-        struct span fixed = next_fixed(&m->fixed);
-        if (fixed.n_bytes != 0 && takes_fixed(m, fixed, token)) {
-            m->fixed = fixed.s + fixed.n_bytes;
+        if (takes_next_fixed(m, token))
             continue;
-        }
         const struct pl_ptx_token *t = find_token(m->p, token);
         if (m->is_refused_whole ||
             (t != NULL && (takes_modifier(m, row, t) || takes_type(m, row, t))))
