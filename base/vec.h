@@ -27,7 +27,6 @@ static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t 
     }
     if (n != 0)
         memcpy(p, data, n * elem_bytes);
-    memset(p + n * elem_bytes, 0, (want - n) * elem_bytes);
     *cap = want;
     return p;
 }
@@ -38,7 +37,8 @@ static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t 
           ? ((v)->data = pl_vec_keep((v)->data, pl_vec_grown((arena), (v)->data, (v)->n,           \
                                                              &(v)->cap, sizeof *(v)->data)))       \
           : (v)->data),                                                                            \
-     (v)->n < (v)->cap ? &(v)->data[(v)->n++] : NULL)
+     (v)->n < (v)->cap ? (memset(&(v)->data[(v)->n], 0, sizeof *(v)->data), &(v)->data[(v)->n++])  \
+                       : NULL)
 
 static inline void *pl_vec_keep(void *old, void *grown) { return grown != NULL ? grown : old; }
 #endif

@@ -53,6 +53,12 @@ static char *put_u64(char *s, uint64_t v)
         *s++ = (char)('0' + v % 10);
         return s;
     }
+    if (v < 1000) {
+        *s++ = (char)('0' + v / 100);
+        *s++ = (char)('0' + v / 10 % 10);
+        *s++ = (char)('0' + v % 10);
+        return s;
+    }
     do
         digits[n++] = (char)('0' + v % 10);
     while ((v /= 10) != 0);

@@ -94,19 +94,31 @@ static void place_attrs(struct pl_step *s, const struct pl_sdesc *d)
     }
 }
 
+/* n new operands at the end of the pool; NULL when memory ran out. */
+static struct pl_opnd *extend(struct pl_build *b, uint32_t n)
+{
+    struct pl_steps *s = b->out;
+    while (s->pool.cap - s->pool.n < n) {
+        void *grown =
+            pl_vec_grown(b->arena, s->pool.data, s->pool.n, &s->pool.cap, sizeof *s->pool.data);
+        if (grown == NULL)
+            return NULL;
+        s->pool.data = grown;
+    }
+    s->pool.n += n;
+    return s->pool.data + s->pool.n - n;
+}
+
 static uint32_t push_opnds(struct pl_build *b, pl_reg dest, const struct pl_opnd *opnds, uint32_t n)
 {
-    uint32_t first = b->out->pool.n;
-    if (dest.id != 0) {
-        struct pl_opnd *o = pl_vec_push(b->arena, &b->out->pool);
-        if (o != NULL)
-            *o = pl_opnd_reg(dest);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        struct pl_opnd *o = pl_vec_push(b->arena, &b->out->pool);
-        if (o != NULL)
-            *o = opnds[i];
-    }
+    const uint32_t first = b->out->pool.n, n_dests = dest.id != 0;
+    struct pl_opnd *o = extend(b, n + n_dests);
+    if (o == NULL)
+        return first;
+    if (n_dests != 0)
+        *o = pl_opnd_reg(dest);
+    if (n != 0)
+        memcpy(o + n_dests, opnds, n * sizeof *o);
     return first;
 }
 
@@ -152,7 +164,7 @@ static enum pl_rclass dest_class(const struct pl_sdesc *d)
 }
 
 struct source_facts {
-    bool is_entry, has_mutable;
+    bool is_entry, has_mutable, has_list;
 };
 
 static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint32_t n,
@@ -161,6 +173,7 @@ static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint3
     for (uint32_t i = 0; i < n; i++) {
         const struct pl_opnd *o = &opnds[i];
         if (o->kind == PL_OPND_LIST) {
+            f->has_list = true;
             if (o->u.index + o->n <= b->out->pool.n)
                 look_at(b, b->out->pool.data + o->u.index, o->n, f);
         } else if ((o->kind == PL_OPND_REG || o->kind == PL_OPND_ADDR) && o->u.reg.id != 0) {
@@ -236,20 +249,12 @@ static void remember(struct pl_build *b, uint32_t hash, int which)
     b->buckets[which][hash & 255] = b->known[which].n;
 }
 
-static bool has_list(const struct pl_sdesc *d)
-{
-    for (int i = 0; i < d->n; i++)
-        if (d->opnds[i].kind == PL_OPND_LIST)
-            return true;
-    return false;
-}
-
 pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
 {
     const bool is_pure = (pl_step_infos[d->op].flags & PL_STEP_F_PURE) != 0;
-    struct source_facts f = {true, false};
+    struct source_facts f = {.is_entry = true};
     look_at(b, d->opnds, d->n, &f);
-    const bool can_share = is_pure && !f.has_mutable && !has_list(d);
+    const bool can_share = is_pure && !f.has_mutable && !f.has_list;
     const int which = is_pure && !f.has_mutable && f.is_entry;
     const uint32_t hash = can_share ? hash_of(d) : 0;
     if (can_share) {
