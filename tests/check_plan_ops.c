@@ -2,6 +2,8 @@
  * Operations with a lowering of their own, end to end on the emulated driver: prefetches, tests of barriers, inline PTX, gathered
  * rows, dynamic schedules. On every chip that has them, under every asynchronous policy.
  */
+#include "src/ir/print.h"
+#include "src/ir/read.h"
 #include "tests/plan_data.h"
 
 static const char *const policies[] = {"eager", "late", "random:5", "random:6"};
@@ -788,6 +790,77 @@ START_TEST(a_cta_without_work_does_nothing)
 }
 END_TEST
 
+/* ---- texts ---- */
+
+static const char *read_again(struct build *b, const char *text)
+{
+    struct pl_fn fn;
+    struct pl_buf out;
+    struct pl_ir_read_error error;
+    ck_assert_msg(pl_ir_read(&fn, &b->arena, &b->diags, "text", text, &error), "line %d: %s\n%s",
+                  error.line, error.text, text);
+    pl_buf_init(&out, &b->arena, 0);
+    pl_ir_print(&fn, &out);
+    return out.text;
+}
+
+/* Traces and plans with these operations read back, and what is read prints and emits the same. */
+START_TEST(traces_and_plans_read_back)
+{
+    static const struct prefetch_params window = {{64, 64}, 8};
+    static const struct inline_params two = {4, 200, 0};
+    static const struct gather_params rows = {16, 64, 0, 0, 20, 0, 0};
+    static const struct tiles_params roles = {2, 2};
+    static const struct idle_params loop = {2, 2};
+    static const struct {
+        const pl_kernel *kernel;
+        const void *params;
+        size_t params_bytes;
+        int rank;
+    } cases[] = {{&prefetch, &window, sizeof window, 2}, {&poll, NULL, 0, 2},
+                 {&inlined, &two, sizeof two, 1},        {&gathered, &rows, sizeof rows, 2},
+                 {&tiles, &roles, sizeof roles, 2},      {&idle, &loop, sizeof loop, 1}};
+    for (size_t i = 0; i < PL_COUNT(cases); i++) {
+        pl_tensor t =
+            pl_tensor_make(4096, PL_F32, cases[i].rank == 1 ? PL_SHAPE(4096) : PL_SHAPE(64, 64));
+        struct ask a = {.kernel = cases[i].kernel,
+                        .params = cases[i].params,
+                        .params_bytes = cases[i].params_bytes,
+                        .arch = 100,
+                        .args = {pl_arg_tensor(t), pl_arg_tensor(t), pl_arg_tensor(t)},
+                        .facts = all_facts};
+        if (cases[i].kernel == &gathered) {
+            a.args[1].u.tensor = pl_tensor_make(4096, PL_I32, PL_SHAPE(2, 16));
+            a.args[2].u.tensor = pl_tensor_make(4096, PL_F32, PL_SHAPE(2, 16, 64));
+        } else if (cases[i].kernel == &poll) {
+            a.args[2].u.tensor = pl_tensor_make(4096, PL_I32, PL_SHAPE(1));
+        } else if (cases[i].kernel == &tiles) {
+            a.args[0].u.tensor.dtype = PL_I32;
+        } else if (cases[i].kernel == &idle) {
+            a.args[2].u.tensor.dtype = PL_I32;
+        }
+        struct build *b = build_ok(&a);
+        struct pl_buf text, again;
+        struct pl_plan plan;
+        struct pl_plan_error error;
+        struct pl_emitted out;
+        pl_buf_init(&text, &b->arena, 0);
+        pl_ir_print(&b->fn, &text);
+        ck_assert_str_eq(text.text, read_again(b, text.text));
+        pl_buf_init(&text, &b->arena, 0);
+        pl_plan_print(&b->plan, &text);
+        ck_assert_msg(pl_plan_read(text.text, text.n_bytes, &b->arena, &plan, &error),
+                      "line %u: %s", error.line, error.text);
+        pl_buf_init(&again, &b->arena, 0);
+        pl_plan_print(&plan, &again);
+        ck_assert_str_eq(text.text, again.text);
+        ck_assert_int_eq(pl_emit_plan(&plan, "pl_test", 0, &b->arena, &b->diags, &out), PL_OK);
+        ck_assert_str_eq(out.text, b->out.text);
+        build_free(b);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("plan_ops");
@@ -803,6 +876,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, rows_are_gathered, 0, N_GATHER);
     tcase_add_loop_test(t, every_tile_is_handed_out_once, 0, 9);
     tcase_add_loop_test(t, a_cta_without_work_does_nothing, 0, 8);
+    tcase_add_test(t, traces_and_plans_read_back);
     suite_add_tcase(s, t);
     return s;
 }
