@@ -52,6 +52,8 @@ static uint32_t own_need(const struct pl_lower *l, uint32_t id)
     if ((op->code == PL_OP_ATOMIC && op->is_flag && op->shape.rank == 0) ||
         op->code == PL_OP_SEM_READ)
         return 64;
+    if (pl_rows_are_own(l, id))
+        return 0;
     const uint32_t moved = pl_tmem_scratch_need(l, id);
     if (moved != 0)
         return moved;
@@ -264,6 +266,16 @@ void pl_lower_iota(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     l->vals[id] = out;
 }
 
+/* A value whose elements in a thread are all the same. */
+static struct pl_lval own_row(struct pl_lower *l, pl_dtype t, struct pl_lay lay, struct pl_opnd x)
+{
+    struct pl_lval v = pl_lval_make(l, t, lay);
+    const struct pl_lval one = pl_lval_scalar(t, x);
+    for (uint32_t i = 0; i < v.n_regs; i++)
+        v.regs[i] = pl_lval_unit(l, &one, v.rep, i);
+    return v;
+}
+
 void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
@@ -272,6 +284,10 @@ void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         return;
     }
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
+    if (pl_rows_are_own(l, id)) {
+        l->vals[id] = own_row(l, op->dtype, l->lays[id], pl_lval_elem(l, &in, 0));
+        return;
+    }
     pl_lower_note(l, op, "broadcast through shared memory");
     struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
     pl_scratch_begin(l);

@@ -174,3 +174,18 @@ void pl_operands_restore(struct pl_lower *l, uint32_t id,
     for (uint32_t i = op->n_args; i-- > 0;)
         l->vals[op->args[i]] = saved[i];
 }
+
+/* The rows (128, n) on one side, an element a thread (128) on the other. */
+bool pl_rows_are_own(const struct pl_lower *l, uint32_t id)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    if ((op->code != PL_OP_REDUCE && op->code != PL_OP_BROADCAST) || op->args[0] == 0)
+        return false;
+    const bool is_reduce = op->code == PL_OP_REDUCE;
+    const struct pl_lay *rows = &l->lays[is_reduce ? op->args[0] : id],
+                        *own = &l->lays[is_reduce ? id : op->args[0]];
+    const pl_shape *own_shape = is_reduce ? &op->shape : &pl_ir_op(l->fn, op->args[0])->shape;
+    return op->axis == 1 && rows->frag == PL_FRAG_ROWS && own_shape->rank == 1 &&
+           own_shape->d[0] == 128 && own->frag == PL_FRAG_STRIDED && own->vec == 1 &&
+           (!is_reduce || op->scope <= PL_SCOPE_WARPGROUP);
+}

@@ -199,6 +199,8 @@ uint32_t pl_send_min_vec(pl_dtype t);
 /* ---- fragments (frag.c) ---- */
 bool pl_lay_same(const struct pl_lay *x, const struct pl_lay *y);
 bool pl_frag_fits(enum pl_frag frag, const pl_shape *s);
+/* One row a thread: a reduction along the rows of such a value, and a broadcast back, need no other thread. */
+bool pl_rows_are_own(const struct pl_lower *l, uint32_t id); /* of REDUCE and BROADCAST */
 struct pl_lay pl_lay_frag(enum pl_frag frag, const pl_shape *s);
 /* Axis along which a chunk's elements follow each other. */
 int pl_lay_run_axis(const struct pl_lay *lay, int rank);

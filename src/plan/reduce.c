@@ -409,6 +409,14 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval v = pl_lval_of(l, op->args[0]);
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
     const struct red r = start(l, op, v.dtype);
+    if (!v.lay.is_splat && pl_rows_are_own(l, id)) {
+        struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
+        const struct pl_opnd x = thread_total(&r, &v, pl_shape_n_elems(from)),
+                             y = pl_elem_cast(l, r.acc, op->dtype, x);
+        pl_lval_set_elems(l, &out, &y);
+        l->vals[id] = out;
+        return;
+    }
     v = pl_lval_strided(l, from, &v);
     if (v.lay.is_splat && op->scope <= PL_SCOPE_WARPGROUP) {
         struct pl_opnd x = pl_elem_cast(l, v.dtype, r.acc, v.one);
