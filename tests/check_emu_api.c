@@ -254,6 +254,30 @@ START_TEST(older_driver_has_fewer_entry_points)
 }
 END_TEST
 
+/* Exported, so that programs that link them start, but neither found by name nor served. */
+START_TEST(refused_functions_say_so)
+{
+    static const char *const symbols[] = {
+#define REFUSED(symbol, why) #symbol,
+#include "emu/api_refused.def"
+#undef REFUSED
+    };
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        char fault[300];
+        void *fn;
+        CUresult (*call)(void);
+        CUdriverProcAddressQueryResult status;
+        *(void **)&call = driver_symbol(symbols[i]);
+        ck_assert_int_eq(call(), CUDA_ERROR_NOT_SUPPORTED);
+        cu.last_fault(fault, sizeof fault);
+        ck_assert_ptr_nonnull(strstr(fault, "PL8414"));
+        ck_assert_ptr_nonnull(strstr(fault, symbols[i]));
+        ok(cu.cuGetProcAddress_v2(symbols[i], &fn, 13000, 0, &status));
+        ck_assert_ptr_null(fn);
+    }
+}
+END_TEST
+
 START_TEST(errors_have_names_and_texts)
 {
     static const struct {
@@ -512,6 +536,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_add_test(t, entry_points_by_version);
     tcase_add_test(t, older_driver_has_fewer_entry_points);
+    tcase_add_test(t, refused_functions_say_so);
     tcase_add_test(t, errors_have_names_and_texts);
     tcase_add_test(t, configuration_is_checked);
     tcase_add_test(t, environment_gives_defaults);
