@@ -265,10 +265,10 @@ START_TEST(refused_functions_say_so)
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         char fault[300];
         void *fn;
-        CUresult (*call)(void);
+        CUresult (*refused)(void);
         CUdriverProcAddressQueryResult status;
-        *(void **)&call = driver_symbol(symbols[i]);
-        ck_assert_int_eq(call(), CUDA_ERROR_NOT_SUPPORTED);
+        *(void **)&refused = driver_symbol(symbols[i]);
+        ck_assert_int_eq(refused(), CUDA_ERROR_NOT_SUPPORTED);
         cu.last_fault(fault, sizeof fault);
         ck_assert_ptr_nonnull(strstr(fault, "PL8414"));
         ck_assert_ptr_nonnull(strstr(fault, symbols[i]));
