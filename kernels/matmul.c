@@ -23,10 +23,33 @@
         .first_arch = 80, .last_arch = 121                                                         \
     }
 
+/* Tiles of 128 bytes of K, and operand slots and staging that fill a CTA's shared memory, or half of it. */
+#define HOPPER(m, n, stages_, cm, cn)                                                              \
+    {                                                                                              \
+        .config = {.path = PL_MM_HOPPER,                                                           \
+                   .tile_m = (m),                                                                  \
+                   .tile_n = (n),                                                                  \
+                   .tile_k = 128,                                                                  \
+                   .stages = (stages_),                                                            \
+                   .cluster_m = (cm),                                                              \
+                   .cluster_n = (cn),                                                              \
+                   .n_consumers = (m) / 64,                                                        \
+                   .raster_width = 8},                                                             \
+        .first_arch = 90, .last_arch = 90                                                          \
+    }
+
 static const struct pl_mm_row rows[] = {
     SIMPLE(1, 128),
     SIMPLE(8, 128),
     SIMPLE(8, 512),
+    HOPPER(128, 256, 4, 2, 1),
+    HOPPER(128, 256, 4, 1, 1),
+    HOPPER(128, 128, 6, 2, 1),
+    HOPPER(128, 128, 6, 1, 2),
+    HOPPER(128, 128, 6, 1, 1),
+    HOPPER(64, 256, 4, 1, 1),
+    HOPPER(64, 128, 4, 1, 1),
+    HOPPER(64, 64, 5, 1, 1),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -36,6 +59,7 @@ static const struct {
     void (*dims)(const pl_request *, const struct pl_mm_config *, pl_launch_dims *);
 } paths[PL_MM_PATH_COUNT] = {
     [PL_MM_SIMPLE] = {pl_mm_simple_serves, pl_mm_simple_body, pl_mm_tile_dims},
+    [PL_MM_HOPPER] = {pl_mm_hopper_serves, pl_mm_hopper_body, pl_mm_persistent_dims},
 };
 
 /* ---- arguments ---- */
@@ -187,7 +211,7 @@ static bool can_serve(const struct pl_mm_row *row, const pl_request *request)
            is_asked(o->tile_n, c->tile_n) && is_asked(o->tile_k, k_elems(row, request)) &&
            is_asked(o->stages, c->stages) && is_asked(o->cluster_m, c->cluster_m) &&
            is_asked(o->cluster_n, c->cluster_n) && (!o->is_exact || c->path == PL_MM_SIMPLE) &&
-           paths[c->path].serves(request);
+           paths[c->path].serves(request, c);
 }
 
 static int64_t n_batches(const pl_tensor *y) { return pl_count_rows(y, y->rank - 2); }

@@ -5,9 +5,9 @@
  */
 #include "kernels/matmul.h"
 
-bool pl_mm_simple_serves(const pl_request *request)
+bool pl_mm_simple_serves(const pl_request *request, const struct pl_mm_config *p)
 {
-    (void)request;
+    (void)request, (void)p;
     return true;
 }
 

@@ -422,12 +422,26 @@ static void view_body(pl_builder *b, const void *params)
 }
 TENSORS(view, 0, 0);
 
+/* Half a fragment. */
+static void window_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref acc = pl_acc(b, PL_F32, PL_SHAPE(64, 32));
+    (void)pl_acc_load(b, pl_window(b, acc, PL_OFF(b, 0, 4), PL_SHAPE(64, 8)));
+}
+TENSORS(window, 0, 0);
+
+static const struct {
+    int code;
+    const pl_kernel *kernel;
+} refusals[] = {{4190, &major}, {4191, &view}, {4193, &window}};
+
 START_TEST(operands_that_cannot_be_read_are_refused)
 {
-    struct ask a = {.kernel = _i == 0 ? &major : &view, .arch = 90, .grid = {1, 1, 1}};
+    struct ask a = {.kernel = refusals[_i].kernel, .arch = 90, .grid = {1, 1, 1}};
     struct build *b = build_new(&a, 0);
     ck_assert_int_eq(b->status, PL_E_INVALID);
-    ck_assert_int_eq(b->diags.list.data[0].info->code, _i == 0 ? 4190 : 4191);
+    ck_assert_int_eq(b->diags.list.data[0].info->code, refusals[_i].code);
     ck_assert_ptr_null(b->out.text);
     build_free(b);
 }
@@ -442,7 +456,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
     tcase_add_loop_test(t, values_are_multiplied_as_memory_is, 0, N_VAL_CASES);
     tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
-    tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 2);
+    tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 3);
     suite_add_tcase(s, t);
     return s;
 }

@@ -274,6 +274,22 @@ BODY(1075)
     (void)params, MARK, pl_extract(b, pl_iota(b, PL_F32, PL_SHAPE(64), 0), PL_OFF(b, 0, 0));
 }
 BODY(1076) { (void)params, MARK, pl_assume_multiple(b, pl_scalar(b, 4), 0); }
+BODY(1081)
+{
+    (void)params;
+    pl_block_cluster(b, 2, 1, 1);
+    pl_ref t = pl_smem(b, PL_BF16, PL_SHAPE(2, 16, 64), PL_SWIZZLE_AUTO);
+    const pl_pipe_desc d = {.stages = 2, .producer = PL_BY_COPIES, .consumer = PL_BY_THREADS};
+    const pl_copy_opt o = {.multicast_mask = 2};
+    pl_pipe p = pl_pipe_make(b, &d);
+    PL_PRODUCE(b, p, s)
+    {
+        pl_ref src = pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), TILE), dst = pl_at(b, t, s);
+        pl_bar full = pl_full_now(b);
+        MARK, pl_copy_gmem_to_smem_ex(b, src, dst, full, &o);
+    }
+    PL_CONSUME(b, p, s) {}
+}
 
 struct raising {
     int code;
@@ -286,7 +302,7 @@ static const struct raising raisings[] = {
             R(1024) R(1030) R(1031) R(1032) R(1033) R(1040) R(1041) R(1042) R(1043) R(1044) R(1045)
                 R(1046) R(1047) R(1048) R(1049) R(1050) R(1051) R(1060) R(1061) R(1062) R(1063)
                     R(1064) R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072) R(1073)
-                        R(1074) R(1075) R(1076) R(1077) R(1078) R(1079)
+                        R(1074) R(1075) R(1076) R(1077) R(1078) R(1079) R(1081)
 #undef R
 };
 enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };

@@ -350,6 +350,9 @@ PL_API void pl_tcgen05_mma_at(pl_builder *b, pl_ref d, pl_ref x, pl_ref y, const
 PL_API void pl_tcgen05_commit_at(pl_builder *b, pl_bar bar, pl_loc l);
 /* acc (m, n) in ACC += x (m, k) * y (k, n), both in SMEM. Asynchronous. pl_wgmma_val: x in registers. */
 PL_API void pl_wgmma_at(pl_builder *b, pl_ref acc, pl_ref x, pl_ref y, pl_loc l);
+/* accumulate, a rank-0 pred: false overwrites acc with the product, as the first step of a sum does. id 0: true. */
+PL_API void pl_wgmma_if_at(pl_builder *b, pl_ref acc, pl_ref x, pl_ref y, pl_val accumulate,
+                           pl_loc l);
 PL_API void pl_wgmma_val_at(pl_builder *b, pl_ref acc, pl_val x, pl_ref y, pl_loc l);
 PL_API void pl_wgmma_wait_at(pl_builder *b, int32_t n_pending, pl_loc l);
 PL_API pl_val pl_acc_load_at(pl_builder *b, pl_ref acc,
@@ -377,6 +380,10 @@ static inline void pl_wgmma_in_(pl_builder *b, pl_rrr_ a, pl_loc l)
 {
     pl_wgmma_at(b, a.x, a.y, a.z, l);
 }
+static inline void pl_wgmma_if_in_(pl_builder *b, pl_rrr_ a, pl_val accumulate, pl_loc l)
+{
+    pl_wgmma_if_at(b, a.x, a.y, a.z, accumulate, l);
+}
 static inline void pl_acc_init_in_(pl_builder *b, pl_rv_ a, pl_loc l)
 {
     pl_acc_init_at(b, a.r, a.v, l);
@@ -396,8 +403,10 @@ static inline pl_val pl_mma_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
     pl_copy_scales_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), PL_LOC)
 #define pl_tcgen05_mma(b, d, x, y, o)                                                              \
     pl_tcgen05_mma_in_(b, PL_IN_ORDER_(pl_rrr_, d, x, y), o, PL_LOC)
-#define pl_tcgen05_commit(b, bar)  pl_tcgen05_commit_at(b, bar, PL_LOC)
-#define pl_wgmma(b, acc, x, y)     pl_wgmma_in_(b, PL_IN_ORDER_(pl_rrr_, acc, x, y), PL_LOC)
+#define pl_tcgen05_commit(b, bar) pl_tcgen05_commit_at(b, bar, PL_LOC)
+#define pl_wgmma(b, acc, x, y)    pl_wgmma_in_(b, PL_IN_ORDER_(pl_rrr_, acc, x, y), PL_LOC)
+#define pl_wgmma_if(b, acc, x, y, accumulate)                                                      \
+    pl_wgmma_if_in_(b, PL_IN_ORDER_(pl_rrr_, acc, x, y), PL_V(b, accumulate), PL_LOC)
 #define pl_wgmma_val(b, acc, x, y) pl_wgmma_val_at(b, acc, x, y, PL_LOC)
 #define pl_wgmma_wait(b, n)        pl_wgmma_wait_at(b, n, PL_LOC)
 #define pl_acc_load(b, acc)        pl_acc_load_at(b, acc, PL_LOC)

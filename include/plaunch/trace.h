@@ -445,6 +445,8 @@ PL_API pl_block pl_else_begin(pl_builder *b,
                               pl_loc l); /* directly after the end of a PL_IF block */
 PL_API pl_block pl_role_begin(pl_builder *b, int32_t warpgroup, int32_t warp,
                               pl_loc l); /* warp -1: the whole warpgroup */
+/* n warpgroups from `first` on: one role, and each of them is a unit of its own. */
+PL_API pl_block pl_roles_begin(pl_builder *b, int32_t first, int32_t n, pl_loc l);
 PL_API pl_block pl_produce_begin(pl_builder *b, pl_pipe p, pl_loc l);
 PL_API pl_block pl_consume_begin(pl_builder *b, pl_pipe p, pl_loc l);
 PL_API void pl_block_end(pl_block *k);
@@ -495,9 +497,14 @@ static inline pl_block pl_for_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
 #define pl_break_if(b, cond) pl_break_if_at(b, PL_V(b, cond), PL_LOC)
 #define PL_IF(b, cond)       PL_BLOCK_(pl_if_begin(b, PL_V(b, cond), PL_LOC))
 #define PL_ELSE(b)           PL_BLOCK_(pl_else_begin(b, PL_LOC))
-/* Roles stand at top level, are disjoint, and synchronise with nothing at entry or exit. */
+/*
+ * Roles stand at top level, are disjoint, and synchronise with nothing at entry or exit. The role of a warp may also stand directly in
+ * the role of its warpgroup, after what all its warps do (pl_set_max_registers).
+ */
 #define PL_WARPGROUP(b, g) PL_BLOCK_(pl_role_begin(b, g, -1, PL_LOC))
-#define PL_WARP(b, g, w)   PL_BLOCK_(pl_role_begin(b, g, w, PL_LOC))
+/* One role for n warpgroups, which run the same code; each is a unit: copies and arrivals are its own, pl_warpgroup_id tells them apart. */
+#define PL_WARPGROUPS(b, first, n) PL_BLOCK_(pl_roles_begin(b, first, n, PL_LOC))
+#define PL_WARP(b, g, w)           PL_BLOCK_(pl_role_begin(b, g, w, PL_LOC))
 /* slot: i32. Waits empty, runs, signals full; waits full, runs, signals empty. */
 #define PL_PRODUCE(b, pipe, slot) PL_BLOCK_IV_(slot, pl_produce_begin(b, pipe, PL_LOC))
 #define PL_CONSUME(b, pipe, slot) PL_BLOCK_IV_(slot, pl_consume_begin(b, pipe, PL_LOC))

@@ -15,6 +15,7 @@ enum { MAX_WARPGROUPS = 8, WARPS = 4 };
 struct places {
     pl_loc role_of[MAX_WARPGROUPS][WARPS]; /* line 0: free */
     bool is_taken[MAX_WARPGROUPS][WARPS];
+    bool is_inner[MAX_WARPGROUPS][WARPS]; /* taken inside the role of the warpgroup */
 };
 
 static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
@@ -26,24 +27,41 @@ static const char *block_word(enum pl_block_kind kind)
     return words[kind];
 }
 
+/* The role of a warp, directly in that of its warpgroup: its other warps go on to the end. */
+static bool is_inner_role(const struct pl_block_info *around, const struct pl_op *op)
+{
+    return around->kind == PL_BLOCK_ROLE && op->axis >= 0 && around->role_warp < 0 &&
+           around->n_role_warpgroups == 1 && around->role_warpgroup == op->n;
+}
+
 static void check_role(struct pl_fn *fn, const struct pl_op *op, struct places *p)
 {
     const struct pl_block_info *around = &fn->blocks.data[op->block];
-    if (around->kind != PL_BLOCK_BODY)
+    const bool is_inner = is_inner_role(around, op);
+    if (around->kind != PL_BLOCK_BODY && !is_inner)
         pl_d_role_not_at_top(fn->diags, at(op->loc), block_word(around->kind), around->loc.line);
-    if (op->n < 0 || op->n >= fn->n_warpgroups || op->axis < -1 || op->axis >= WARPS) {
-        pl_d_role_range(fn->diags, at(op->loc), op->n, op->axis, fn->n_warpgroups);
+    const int32_t end = op->n + (op->mask > 1 ? (int32_t)op->mask : 1);
+    if (op->n < 0 || op->n >= fn->n_warpgroups || end > fn->n_warpgroups || op->axis < -1 ||
+        op->axis >= WARPS) {
+        pl_d_role_range(fn->diags, at(op->loc),
+                        op->n >= 0 && op->n < fn->n_warpgroups ? end - 1 : op->n, op->axis,
+                        fn->n_warpgroups);
         return;
     }
-    for (int w = 0; w < WARPS; w++) {
+    for (int i = op->n * WARPS; i < end * WARPS; i++) {
+        const int g = i / WARPS, w = i % WARPS;
         if (op->axis >= 0 && w != op->axis)
             continue;
-        if (p->is_taken[op->n][w]) {
-            pl_d_role_twice(fn->diags, at(op->loc), op->n, w, p->role_of[op->n][w].line);
+        if (is_inner && !p->is_inner[g][w]) {
+            p->is_inner[g][w] = true;
+            continue;
+        }
+        if (p->is_taken[g][w]) {
+            pl_d_role_twice(fn->diags, at(op->loc), g, w, p->role_of[g][w].line);
             return;
         }
-        p->is_taken[op->n][w] = true;
-        p->role_of[op->n][w] = op->loc;
+        p->is_taken[g][w] = true;
+        p->role_of[g][w] = op->loc;
     }
 }
 

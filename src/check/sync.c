@@ -46,10 +46,15 @@ static void count_op(struct pl_fn *fn, uint32_t id, void *user)
     uint32_t role = role_of(fn, op->block);
     if (op->code == PL_OP_BARRIER_WAIT || op->code == PL_OP_BARRIER_TEST)
         u->n_waits[fn->bars.data[op->bar].group]++;
-    if (op->code == PL_OP_CONSUME && op->pipe != 0)
-        u->roles[op->pipe] |= UINT64_C(1) << role;
+    const int32_t n_units = role == 0 ? 1 : fn->blocks.data[op->block].n_role_warpgroups;
+    for (int32_t i = 0; op->code == PL_OP_CONSUME && op->pipe != 0 && i < n_units; i++)
+        if (role + 5 * (uint32_t)i < 64)
+            u->roles[op->pipe] |= UINT64_C(1) << (role + 5 * (uint32_t)i);
     if (op->code != PL_OP_PRODUCE || op->pipe == 0)
         return;
+    const pl_pipe_desc *desc = &fn->pipes.data[op->pipe].desc;
+    if (n_units > 1 && (desc->producer != PL_BY_THREADS || desc->n_producers != n_units))
+        pl_d_pipe_two_producers(fn->diags, at(op->loc), op->loc.line);
     if (u->producer[op->pipe] != 0 && u->producer[op->pipe] != role + 1)
         pl_d_pipe_two_producers(fn->diags, at(op->loc), u->producer_loc[op->pipe].line);
     else if (u->producer[op->pipe] == 0)

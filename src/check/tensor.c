@@ -124,7 +124,7 @@ static bool takes_dtypes(pl_dtype x, pl_dtype y, pl_dtype d, bool is_tcgen05)
     const bool is_any_int = (x == PL_I8 || x == PL_U8) && (y == PL_I8 || y == PL_U8);
     if (is_int || (is_any_int && is_tcgen05))
         return d == PL_I32;
-    bool is_tf32 = (x == PL_TF32 || x == PL_F32) && x == y;
+    bool is_tf32 = (x == PL_TF32 || x == PL_F32) && (y == PL_TF32 || y == PL_F32);
     return ((x == PL_BF16 && y == PL_BF16) || is_tf32) && d == PL_F32;
 }
 

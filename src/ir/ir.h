@@ -206,9 +206,10 @@ struct pl_block_info {
     uint32_t owner;  /* region op; 0 for the body */
     uint32_t first, last;
     enum pl_level level; /* of the narrowest condition or role around it; set by pl_ir_levels() */
-    int32_t role_warpgroup; /* of the role around it; -1: none */
-    int32_t role_warp;      /* -1: none, or the whole warpgroup */
-    pl_loc loc;             /* where it was opened */
+    int32_t role_warpgroup; /* the first of the role around it; -1: none */
+    int32_t n_role_warpgroups;
+    int32_t role_warp; /* -1: none, or the whole warpgroup */
+    pl_loc loc;        /* where it was opened */
 };
 
 /* ---- places ---- */

@@ -226,6 +226,7 @@ static void open_region(struct pl_reader *r, uint32_t id)
     r->b.opens.data[r->b.open].has_break = true; /* the builder's question, not this text's */
     if (kind == PL_BLOCK_ROLE) {
         r->fn->blocks.data[block].role_warpgroup = op.n;
+        r->fn->blocks.data[block].n_role_warpgroups = op.mask > 1 ? (int32_t)op.mask : 1;
         r->fn->blocks.data[block].role_warp = op.axis;
     }
     if (op.pipe != 0 && kind == PL_BLOCK_PRODUCE)

@@ -335,6 +335,7 @@ uint32_t pl_trace_open(pl_builder *b, enum pl_open_kind kind, enum pl_block_kind
                                     .parent = b->block,
                                     .owner = owner,
                                     .role_warpgroup = parent.role_warpgroup,
+                                    .n_role_warpgroups = parent.n_role_warpgroups,
                                     .role_warp = parent.role_warp,
                                     .loc = l};
     *open = (struct pl_open){.kind = kind, .block = id, .outer = b->open, .loc = l};
@@ -490,7 +491,8 @@ pl_block pl_else_begin(pl_builder *b, pl_loc l)
     return pl_trace_handle(b, pl_trace_open(b, PL_OPEN_PLAIN, PL_BLOCK_ELSE, owner, 1, l), 0);
 }
 
-pl_block pl_role_begin(pl_builder *b, int32_t warpgroup, int32_t warp, pl_loc l)
+/* n: warpgroups from the first on; the op says so in its mask when there are more than one. */
+static pl_block open_role(pl_builder *b, int32_t warpgroup, int32_t n, int32_t warp, pl_loc l)
 {
     if (!pl_trace_can_open(b, l))
         return pl_trace_handle(b, 0, 0);
@@ -499,13 +501,25 @@ pl_block pl_role_begin(pl_builder *b, int32_t warpgroup, int32_t warp, pl_loc l)
     if (op != NULL) {
         op->n = warpgroup;
         op->axis = warp;
+        op->mask = n > 1 ? (uint32_t)n : 0;
     }
     uint32_t block = pl_trace_open(b, PL_OPEN_PLAIN, PL_BLOCK_ROLE, id, 0, l);
     if (block != 0) {
         b->fn->blocks.data[block].role_warpgroup = warpgroup;
+        b->fn->blocks.data[block].n_role_warpgroups = n;
         b->fn->blocks.data[block].role_warp = warp;
     }
     return pl_trace_handle(b, block, 0);
+}
+
+pl_block pl_role_begin(pl_builder *b, int32_t warpgroup, int32_t warp, pl_loc l)
+{
+    return open_role(b, warpgroup, 1, warp, l);
+}
+
+pl_block pl_roles_begin(pl_builder *b, int32_t first, int32_t n, pl_loc l)
+{
+    return open_role(b, first, n < 1 ? 1 : n, -1, l);
 }
 
 static void close_innermost(pl_builder *b)

@@ -126,5 +126,5 @@ void pl_trace_end_consume(pl_builder *b, struct pl_open *o);
 void pl_trace_end_pipeline(pl_builder *b, struct pl_open *o);
 void pl_trace_end_tiles(pl_builder *b, struct pl_open *o);
 /* Notes an arrival by copy on a barrier. */
-void pl_trace_copy_arrives(pl_builder *b, uint32_t bar, pl_loc l);
+void pl_trace_copy_arrives(pl_builder *b, uint32_t bar, uint32_t mask, pl_loc l);
 #endif

@@ -223,7 +223,7 @@ void pl_copy_gmem_to_smem_at(pl_builder *b, pl_ref src, pl_ref dst, pl_bar bar,
 {
     uint32_t id = pl_trace_use_bar(b, bar, true, l);
     if (id != 0)
-        pl_trace_copy_arrives(b, id, l);
+        pl_trace_copy_arrives(b, id, o != NULL ? o->multicast_mask : 0, l);
     struct pl_op *op =
         id == 0 ? NULL : add_copy(b, PL_OP_COPY_IN, "pl_copy_gmem_to_smem", src, dst, o, l);
     if (op != NULL)
@@ -264,7 +264,7 @@ void pl_async_store_smem_at(pl_builder *b, pl_ref dst, pl_val v, pl_bar bar, pl_
     uint32_t bar_id = pl_trace_use_bar(b, bar, true, l), id;
     if (bar_id == 0)
         return;
-    pl_trace_copy_arrives(b, bar_id, l);
+    pl_trace_copy_arrives(b, bar_id, 0, l);
     struct pl_op *op = add_write(b, PL_OP_ASYNC_STORE_SMEM, "pl_async_store_smem", dst, v, l, &id);
     if (op == NULL)
         return;
@@ -279,7 +279,7 @@ void pl_gather_rows_at(pl_builder *b, pl_ref src, pl_val rows, pl_ref dst, pl_ba
     uint32_t r = pl_trace_use(b, rows, l);
     if (s == 0 || d == 0 || bar_id == 0 || r == 0)
         return;
-    pl_trace_copy_arrives(b, bar_id, l);
+    pl_trace_copy_arrives(b, bar_id, 0, l);
     const struct pl_ref_info *from = ref_of(b, s), *to = ref_of(b, d);
     const pl_shape index = pl_ir_op(b->fn, r)->shape;
     if (from->dtype != to->dtype)
@@ -378,14 +378,29 @@ void pl_tcgen05_mma_at(pl_builder *b, pl_ref d, pl_ref x, pl_ref y, const pl_mma
 
 void pl_wgmma_at(pl_builder *b, pl_ref acc, pl_ref x, pl_ref y, pl_loc l)
 {
+    pl_wgmma_if_at(b, acc, x, y, pl_val_none(), l);
+}
+
+void pl_wgmma_if_at(pl_builder *b, pl_ref acc, pl_ref x, pl_ref y, pl_val accumulate, pl_loc l)
+{
     const pl_ref refs[3] = {acc, x, y};
-    uint32_t id;
+    uint32_t id, flag = 0;
     for (int i = 0; i < 3; i++)
         if (pl_trace_use_ref(b, refs[i], l) == 0)
             return;
-    if (check_mma(b, "pl_wgmma", &ref_of(b, acc.id)->shape, &ref_of(b, x.id)->shape,
-                  &ref_of(b, y.id)->shape, 0, l))
-        (void)add_on_refs(b, PL_OP_WGMMA, 3, refs, l, &id);
+    if (accumulate.id != 0) {
+        flag = pl_trace_pred(b, "the accumulate flag", accumulate, l);
+        if (flag == 0)
+            return;
+    }
+    if (!check_mma(b, "pl_wgmma", &ref_of(b, acc.id)->shape, &ref_of(b, x.id)->shape,
+                   &ref_of(b, y.id)->shape, 0, l))
+        return;
+    struct pl_op *op = add_on_refs(b, PL_OP_WGMMA, 3, refs, l, &id);
+    if (op != NULL && flag != 0) {
+        op->args[0] = flag;
+        op->n_args = 1;
+    }
 }
 
 void pl_wgmma_val_at(pl_builder *b, pl_ref acc, pl_val x, pl_ref y, pl_loc l)

@@ -93,7 +93,8 @@ pl_val pl_cluster_rank_at(pl_builder *b, pl_loc l)
 pl_val pl_warpgroup_id_at(pl_builder *b, pl_loc l)
 {
     int32_t role = b->fn->blocks.data[b->block].role_warpgroup;
-    if (b->fn->n_warpgroups == 1 || role >= 0)
+    bool is_one = role >= 0 && b->fn->blocks.data[b->block].n_role_warpgroups == 1;
+    if (b->fn->n_warpgroups == 1 || is_one)
         return pl_trace_val(pl_trace_const_i(b, b->index_dtype, role < 0 ? 0 : role, l));
     return pl_trace_val(add_id(b, PL_OP_WARPGROUP_ID, 0, l));
 }

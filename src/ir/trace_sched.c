@@ -76,7 +76,7 @@ static bool enter(pl_builder *b, struct pl_queue *q, pl_loc l)
         return false;
     }
     q->walkers |= bit;
-    q->n_walkers += is_in_role ? 1 : b->fn->n_warpgroups;
+    q->n_walkers += is_in_role ? block->n_role_warpgroups : b->fn->n_warpgroups;
     group_of(b, q->empty)->n_arrivals = q->n_walkers;
     return true;
 }

@@ -142,7 +142,20 @@ void pl_tcgen05_commit_at(pl_builder *b, pl_bar bar, pl_loc l)
     add_bar_op(b, PL_OP_TCGEN05_COMMIT, id, l);
 }
 
-void pl_trace_copy_arrives(pl_builder *b, uint32_t bar, pl_loc l)
+/*
+ * A copy to all CTAs of the cluster inside PL_PRODUCE: every CTA makes one, so each full barrier has as many arrivals, and a slot is
+ * free when the consumers of all CTAs have said so. A copy to some of them would give each CTA's barrier another count.
+ */
+static void multicast_arrives(pl_builder *b, struct pl_open *produce, uint32_t mask, pl_loc l)
+{
+    const int32_t *c = b->fn->cluster, n = c[0] * c[1] * c[2];
+    if (mask != (n >= 32 ? UINT32_MAX : (1u << n) - 1))
+        pl_d_multicast_in_pipe(b->fn->diags, pl_trace_at(l), mask, n);
+    produce->n_copies += n - 1;
+    b->fn->groups.data[pipe_info(b, produce->pipe)->empty].is_cluster = true;
+}
+
+void pl_trace_copy_arrives(pl_builder *b, uint32_t bar, uint32_t mask, pl_loc l)
 {
     struct pl_bar_group *g = group_of(b, bar);
     g->n_copy_arrivals++;
@@ -153,6 +166,8 @@ void pl_trace_copy_arrives(pl_builder *b, uint32_t bar, pl_loc l)
                        pipe_info(b, open->pipe)->full == b->fn->bars.data[bar].group;
         if (is_ours) {
             open->n_copies++;
+            if (mask != 0)
+                multicast_arrives(b, open, mask, l);
             if (is_nested)
                 pl_d_loop_copies_nested(b->fn->diags, pl_trace_at(l));
             return;

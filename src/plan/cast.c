@@ -298,6 +298,8 @@ void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         return;
     }
     struct pl_lval out = pl_lval_make(l, to, in.lay);
+    if (out.regs == NULL)
+        return; /* memory ran out */
     if (out.rep == PL_REP_HALF2) {
         for (uint32_t r = 0; r < out.n_regs; r++) {
             const struct pl_opnd x[2] = {pl_lval_elem(l, &in, 2 * r),

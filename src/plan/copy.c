@@ -433,6 +433,7 @@ static void lower_copy(struct pl_copy *c)
         pl_refuse_copy(l, c->op);
     if (way == WAY_ELEMENTS) {
         pl_copy_by_elements(c, false);
+        l->has_met |= c->is_in; /* in a barrier, or each arrives for itself */
     } else {
         pl_reg fit = {0};
         if (way == WAY_TENSOR)

@@ -59,7 +59,9 @@ static void lower_loop_body(struct pl_lower *l, uint32_t block, uint32_t end_lab
     const bool had_values = l->has_values_in_flight;
     l->has_values_in_flight = false;
     l->loop_depth++;
+    l->has_no_wgmma = false;
     lower_block(l, block);
+    l->has_no_wgmma = false;
     l->loop_depth--;
     pl_wgmma_settle(l); /* the next round makes the values anew, in the same registers */
     l->has_values_in_flight = had_values;
@@ -156,7 +158,10 @@ static void lower_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const uint32_t other = pl_build_label(&l->b), end = has_else ? pl_build_label(&l->b) : other;
     struct pl_hazard *before = pl_hazard_save(l);
     pl_build_jump(&l->b, other, condition(l, op->args[0]), true);
+    const bool was_idle = l->has_no_wgmma;
     lower_scoped(l, op->regions[0]);
+    const bool is_idle = l->has_no_wgmma;
+    l->has_no_wgmma = was_idle;
     if (has_else) {
         struct pl_hazard *then = pl_hazard_save(l);
         pl_build_jump(&l->b, end, (pl_reg){0}, false);
@@ -165,6 +170,7 @@ static void lower_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         lower_scoped(l, op->regions[1]);
         before = then;
     }
+    l->has_no_wgmma &= is_idle;
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
 }
@@ -179,20 +185,32 @@ static void lower_role(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_opnd mine = pl_ix_shr(&l->b, PL_ST_u32, tid, is_warp ? 5 : 7);
     const int32_t wanted = is_warp ? op->n * 4 + op->axis : op->n;
     const uint32_t threads = l->unit_threads;
+    const int32_t outer = l->role_warpgroup, n_outer = l->n_role_warpgroups,
+                  outer_warp = l->role_warp;
     const bool had_pending = l->has_pending_out;
     struct pl_hazard *before = pl_hazard_save(l);
-    pl_build_jump(&l->b, end,
-                  pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, mine, pl_opnd_imm(wanted)),
-                  false);
+    const int32_t n = op->mask > 1 ? (int32_t)op->mask : 1;
+    const bool is_rest = n > 1 && op->n + n == (int32_t)(l->n_threads / 128);
+    pl_reg is_other =
+        n == 1 ? pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, mine, pl_opnd_imm(wanted))
+        : is_rest
+            ? pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, mine, pl_opnd_imm(wanted))
+            : pl_build_compare(&l->b, PL_SA_CMP_ge, PL_ST_u32,
+                               pl_ix_add(&l->b, PL_ST_u32, mine, pl_opnd_imm(-(int64_t)wanted)),
+                               pl_opnd_imm(n));
+    pl_build_jump(&l->b, end, is_other, false);
     l->role_warpgroup = op->n;
+    l->n_role_warpgroups = n;
     l->role_warp = op->axis;
     l->unit_threads = is_warp ? 32 : 128;
-    l->has_pending_out = false;
+    l->has_pending_out = l->has_no_wgmma = false;
     l->unit_has_tensor = pl_block_has_tensor(l, op->n, op->axis);
     lower_scoped(l, op->regions[0]);
     pl_drain_out(l);
-    l->unit_has_tensor = pl_block_has_tensor(l, -1, -1);
-    l->role_warpgroup = l->role_warp = -1;
+    l->unit_has_tensor = pl_block_has_tensor(l, outer, outer_warp);
+    l->role_warpgroup = outer;
+    l->n_role_warpgroups = n_outer;
+    l->role_warp = outer_warp;
     l->unit_threads = threads;
     l->has_pending_out = had_pending;
     pl_build_put_label(&l->b, end);
@@ -203,6 +221,21 @@ static void lower_scope(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
     lower_block(l, op->regions[0]);
+}
+
+/*
+ * Only the leader of a warpgroup that fills a pipe arrives on it. Its other warps wait for the slots all the same, and one that fell a
+ * whole turn of the ring behind would see a later phase of the same parity, for ever: so they meet in each turn, unless the copies
+ * made them.
+ */
+static void lower_produce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const bool is_by_leader = l->fn->pipes.data[op->pipe].desc.producer == PL_BY_COPIES &&
+                              l->role_warpgroup >= 0 && l->role_warp < 0;
+    l->has_met = false;
+    lower_scope(l, id, op);
+    if (is_by_leader && !l->has_met)
+        pl_unit_barrier(l);
 }
 
 static void lower_nothing(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -317,7 +350,7 @@ static pl_lower_function *const functions[PL_OP_COUNT] = {
     [PL_OP_BREAK_IF] = lower_break_if,
     [PL_OP_IF] = lower_if,
     [PL_OP_ROLE] = lower_role,
-    [PL_OP_PRODUCE] = lower_scope,
+    [PL_OP_PRODUCE] = lower_produce,
     [PL_OP_CONSUME] = lower_scope,
     [PL_OP_CLC_ASK] = pl_lower_clc_ask,
     [PL_OP_CLC_NEXT] = pl_lower_clc_next,
@@ -439,6 +472,7 @@ static bool allocate(struct pl_lower *l)
     for (uint32_t g = 0; l->bar_scales != NULL && g < fn->groups.n; g++)
         l->bar_scales[g] = 1;
     l->phases = pl_arena_array(l->arena, fn->groups.n, sizeof *l->phases);
+    l->warp_arrivals = pl_arena_array(l->arena, fn->groups.n, sizeof *l->warp_arrivals);
     return !pl_arena_is_exhausted(l->arena);
 }
 

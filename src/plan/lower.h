@@ -123,6 +123,10 @@ struct pl_lower {
 
     /* the executing unit */
     int32_t role_warpgroup, role_warp; /* -1: all, whole */
+    int32_t n_role_warpgroups;
+    bool has_met;           /* the unit's threads, in this PL_PRODUCE */
+    bool has_no_wgmma;      /* certainly none is in flight in the unit */
+    uint8_t *warp_arrivals; /* by barrier group: 4 where each warp of a unit arrives, else 1 */
     uint32_t unit_threads;
     int loop_depth;
     bool
@@ -162,6 +166,7 @@ pl_reg pl_lower_sreg(struct pl_lower *l, enum pl_ssreg r);
 struct pl_opnd pl_lower_rank(struct pl_lower *l);      /* thread in its unit, u32 */
 struct pl_opnd pl_lower_warpgroup(struct pl_lower *l); /* u32 */
 pl_reg pl_lower_leader(struct pl_lower *l);            /* predicate */
+pl_reg pl_lower_warp_leader(struct pl_lower *l);       /* of each warp */
 pl_reg pl_lower_param(struct pl_lower *l, struct pl_plan_param p);
 uint32_t pl_lower_param_index(struct pl_lower *l, struct pl_plan_param p);
 struct pl_opnd pl_lower_scalar(struct pl_lower *l, uint32_t val); /* operand of a rank-0 value */

@@ -133,7 +133,7 @@ struct pl_opnd pl_lower_rank(struct pl_lower *l)
 
 struct pl_opnd pl_lower_warpgroup(struct pl_lower *l)
 {
-    if (l->role_warpgroup >= 0)
+    if (l->role_warpgroup >= 0 && l->n_role_warpgroups == 1)
         return pl_opnd_imm(l->role_warpgroup);
     if (l->n_threads <= 128)
         return pl_opnd_imm(0);
@@ -159,10 +159,16 @@ static pl_reg elect_lane(struct pl_lower *l)
     return p;
 }
 
-pl_reg pl_lower_leader(struct pl_lower *l)
+pl_reg pl_lower_warp_leader(struct pl_lower *l)
 {
     if (l->warp_leader.id == 0)
         l->warp_leader = elect_lane(l);
+    return l->warp_leader;
+}
+
+pl_reg pl_lower_leader(struct pl_lower *l)
+{
+    pl_lower_warp_leader(l);
     if (l->unit_threads == 32)
         return l->warp_leader;
     /* Of a warpgroup, or of the CTA: then it is the first warpgroup's. All pure, so made once. */

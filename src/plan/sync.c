@@ -322,8 +322,11 @@ static int32_t registers_wanted(const struct pl_lower *l)
     const int32_t n_units = (int32_t)(l->n_threads / 128);
     for (uint32_t id = 1; id < l->fn->ops.n; id++) {
         const struct pl_op *op = pl_ir_op(l->fn, id);
-        const int32_t unit = l->fn->blocks.data[op->block].role_warpgroup;
-        if (op->code == PL_OP_SET_MAX_REGISTERS && unit >= 0 && unit < n_units)
+        const int32_t first = l->fn->blocks.data[op->block].role_warpgroup,
+                      end = first + l->fn->blocks.data[op->block].n_role_warpgroups;
+        for (int32_t unit = first;
+             op->code == PL_OP_SET_MAX_REGISTERS && unit >= 0 && unit < end && unit < n_units;
+             unit++)
             most[unit] = op->n > most[unit] ? op->n : most[unit];
     }
     for (int32_t i = 0; i < n_units; i++)
@@ -422,37 +425,64 @@ void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n)
     set_guard(l, (pl_reg){0});
 }
 
-/* One arrival of the unit, all of whose threads have come; is_done: they are known to have. */
-void pl_arrive_leader(struct pl_lower *l, uint32_t bar)
+/* One arrival of the unit, or of the executing warp of it, all of whose threads have come. */
+static void arrive(struct pl_lower *l, uint32_t bar, bool is_warps)
 {
-    const struct pl_bar_group *g = pl_ir_group_of(l->fn, bar);
-    if (pl_bar_is_at_leader(l, bar)) {
-        struct pl_opnd addr = pl_bar_leader_addr(l, bar);
-        set_guard(l, pl_lower_leader(l));
-        pl_build_do1(&l->b, PL_STEP_bar_arrive_peer, addr);
-    } else if (g->is_cluster && l->n_ctas > 1) { /* one thread for each CTA */
-        struct pl_opnd rank = pl_lower_rank(l);
-        pl_reg to =
+    const bool is_to_all = pl_ir_group_of(l->fn, bar)->is_cluster && l->n_ctas > 1;
+    enum pl_step_op how = PL_STEP_bar_arrive1;
+    struct pl_opnd addr;
+    pl_reg who;
+    if (is_to_all) { /* a thread for each CTA */
+        struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x)),
+                       rank = is_warps ? pl_ix_and(&l->b, PL_ST_u32, tid, 31) : pl_lower_rank(l);
+        addr = pl_opnd_addr(
             pl_build_op2(&l->b, PL_STEP_peer_address, PL_ST_NONE, pl_opnd_reg(pl_bar_value(l, bar)),
-                         pl_ix_min(&l->b, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas - 1)));
-        set_guard(l,
-                  pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas)));
-        pl_build_do1(&l->b, PL_STEP_bar_arrive_peer, pl_opnd_addr(to, 0));
+                         pl_ix_min(&l->b, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas - 1))),
+            0);
+        who = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas));
     } else {
-        struct pl_opnd addr = pl_bar_addr(l, bar);
-        const uint32_t n = l->bar_scales[l->fn->bars.data[bar].group];
-        pl_arrive_part(l, addr, n - 1);
-        set_guard(l, pl_lower_leader(l));
-        pl_build_do1(&l->b, PL_STEP_bar_arrive1, addr);
+        addr = pl_bar_is_at_leader(l, bar) ? pl_bar_leader_addr(l, bar) : pl_bar_addr(l, bar);
+        who = is_warps ? pl_lower_warp_leader(l) : pl_lower_leader(l);
     }
+    if (is_to_all || pl_bar_is_at_leader(l, bar))
+        how = PL_STEP_bar_arrive_peer;
+    else if (!is_warps)
+        pl_arrive_part(l, addr, l->bar_scales[l->fn->bars.data[bar].group] - 1);
+    set_guard(l, who);
+    pl_build_do1(&l->b, how, addr);
     set_guard(l, (pl_reg){0});
 }
 
+void pl_arrive_leader(struct pl_lower *l, uint32_t bar) { arrive(l, bar, false); }
+
+/* Where each warp arrives, no warp waits for another of its unit, and each orders what its own lanes did. */
 void pl_lower_barrier_arrive(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
+    const bool is_warps = l->warp_arrivals[l->fn->bars.data[op->bar].group] > 1;
     (void)id;
-    pl_unit_barrier(l);
-    pl_arrive_leader(l, op->bar);
+    if (is_warps) {
+        pl_tmem_before_barrier(l);
+        pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
+    } else {
+        pl_unit_barrier(l);
+    }
+    arrive(l, op->bar, is_warps);
+}
+
+/* Barriers on which only whole warpgroups arrive count warps. */
+static void count_arrivals(struct pl_lower *l)
+{
+    enum { WARPS = 4 };
+    for (uint32_t g = 1; g < l->fn->groups.n; g++) {
+        const struct pl_bar_group *bg = &l->fn->groups.data[g];
+        l->warp_arrivals[g] = bg->n_copy_arrivals == 0 && bg->n_mma_arrivals == 0 ? WARPS : 1;
+    }
+    for (uint32_t id = 1; id < l->fn->ops.n; id++) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        if (op->code == PL_OP_ASYNC_STORE_SMEM ||
+            (op->code == PL_OP_BARRIER_ARRIVE && l->fn->blocks.data[op->block].role_warp >= 0))
+            l->warp_arrivals[l->fn->bars.data[op->bar].group] = 1;
+    }
 }
 
 static pl_reg phase_word(struct pl_lower *l, uint32_t group)
@@ -550,11 +580,12 @@ static void init_barriers(struct pl_lower *l)
     if (fn->groups.n <= 1)
         return;
     struct pl_opnd tid = pl_opnd_reg(pl_lower_sreg(l, PL_SR_tid_x));
+    count_arrivals(l);
     set_guard(l, pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32, tid, pl_opnd_imm(0)));
     for (uint32_t g = 1; g < fn->groups.n; g++) {
         const struct pl_bar_group *bg = &fn->groups.data[g];
         const bool is_of_pair = bg->at == PL_LEADER && l->n_ctas > 1;
-        const int64_t count = (int64_t)bg->n_arrivals * l->bar_scales[g] *
+        const int64_t count = (int64_t)bg->n_arrivals * l->bar_scales[g] * l->warp_arrivals[g] *
                               (bg->is_cluster ? l->n_ctas
                                : is_of_pair   ? 2
                                               : 1);
