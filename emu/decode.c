@@ -11,10 +11,12 @@
 #include "base/debug.h"
 #include "base/diag.h"
 #include "emu/builtin.h"
+#include "emu/device.h"
 #include "emu/exec_control.h"
 #include "emu/exec_mem.h"
 #include "emu/faults.h"
 #include "emu/flow.h"
+#include "emu/rows.h"
 #include "emu/slots.h"
 #include "emu/warp.h"
 #include "jit/ptx/print.h"
@@ -258,7 +260,7 @@ static struct pl_emu_ins *emit(struct decoder *d, pl_emu_exec_fn *exec)
         return NULL;
     *i = (struct pl_emu_ins){0}; /* the vector is used again for each function */
     i->kind = PL_EMU_KIND_EXEC;
-    i->exec = exec;
+    i->exec = d->ins != NULL ? pl_emu_rows_wrap(d->p->device->rows, d->ins->form, exec) : exec;
     i->line = d->ins != NULL ? d->ins->line : d->f->line;
     i->ptx = d->ins;
     if (d->ins == NULL)

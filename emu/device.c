@@ -7,6 +7,7 @@
 #include "emu/ops.h"
 #include "emu/program.h"
 #include "emu/race.h"
+#include "emu/rows.h"
 #include "emu/sched.h"
 
 #include <stdio.h>
@@ -53,6 +54,7 @@ struct pl_emu_device *pl_emu_device_create(const struct pl_emu_config *config)
     d->config = pl_emu_config_complete(*config);
     d->memory = pl_emu_memory_create(d->config.memory_bytes, d->config.index);
     d->pool = pl_emu_pool_create();
+    d->rows = pl_emu_rows_create();
     pthread_mutex_init(&d->lock, NULL);
     if (d->memory != NULL && d->pool != NULL)
         return d;
@@ -66,6 +68,7 @@ void pl_emu_device_destroy(struct pl_emu_device *d)
         return;
     pl_emu_pool_destroy(d->pool);
     pl_emu_memory_destroy(d->memory);
+    pl_emu_rows_destroy(d->rows);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

@@ -15,6 +15,7 @@ struct pl_emu_device {
     struct pl_emu_counters counters;
     uint64_t n_grids;
     uint64_t heap_used_bytes; /* device-side malloc */
+    struct pl_emu_rows *rows; /* emu/rows.h; usually NULL */
 };
 
 /* The config with every 0 replaced by its default. */

@@ -500,14 +500,33 @@ static const struct {
     const char *table, *text;
     uint8_t n_regs;
     bool is_store;
-    uint8_t n_rows;
+    uint8_t n_rows, n_packed_bits; /* 0: not packed */
 } matrix_forms[] = {
-    {"ldmatrix.m8n8.x4.b16", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", 4, false, 32},
-    {"ldmatrix.m8n8.x4.trans.b16", "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", 4, false, 32},
-    {"ldmatrix.m16n16.x2.trans.b8", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8", 4, false,
-     32},
-    {"stmatrix.m16n8.x4.trans.b8", "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8", 4, true, 32},
+    {"ldmatrix.m8n8.x4.b16", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", 4, false, 32, 0},
+    {"ldmatrix.m8n8.x4.trans.b16", "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", 4, false, 32,
+     0},
+    {"ldmatrix.m16n16.x2.trans.b8", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8", 4, false, 32,
+     0},
+    {"ldmatrix.m16n16.x2.trans.b8", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b6x16_p32",
+     4, false, 32, 6},
+    {"ldmatrix.m16n16.x2.trans.b8", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b4x16_p64",
+     4, false, 32, 4},
+    {"ldmatrix.m8n16.x4.b8x16", "ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b6x16_p32", 4, false,
+     32, 6},
+    {"ldmatrix.m8n16.x4.b8x16", "ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64", 4, false,
+     32, 4},
+    {"stmatrix.m16n8.x4.trans.b8", "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8", 4, true, 32,
+     0},
 };
+
+/* Byte i of a row: itself, or element i of those packed from bit 0 on, in the low bits of its byte. */
+static unsigned row_byte_of(const uint8_t *row, unsigned i, unsigned n_bits)
+{
+    unsigned v = 0;
+    for (unsigned b = 0; b < n_bits; b++)
+        v |= (unsigned)(row[(i * n_bits + b) / 8] >> (i * n_bits + b) % 8 & 1) << b;
+    return n_bits == 0 ? row[i] : v;
+}
 
 static void write_matrix_kernel(unsigned form, char *out)
 {
@@ -577,7 +596,8 @@ START_TEST(matrices_move_by_the_tables)
                              : 1; /* b16 rows of the table name the first byte of an element */
         for (unsigned k = 0; k < width; k++, n++) {
             unsigned got = regs[lane * 16 + reg * 4 + byte + k],
-                     want = rows[order[row_lane] * 16 + row_byte + k];
+                     want = row_byte_of(rows + order[row_lane] * 16, row_byte + k,
+                                        matrix_forms[_i].n_packed_bits);
             ck_assert_msg(got == want, "%s lane %u reg %u byte %u", form, lane, reg, byte + k);
         }
     }

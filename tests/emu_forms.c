@@ -1,11 +1,13 @@
 /*
- * Prints docs/emulator.md: every row of jit/ptx/ptx.def, by family, as executed or refused with the reason.
+ * With --rows: the names of the rows that executors serve, which tests/emu_rows.sh looks for. Else
+ * prints docs/emulator.md: every row of jit/ptx/ptx.def, by family, as executed or refused with the reason.
  * `make emulator-page` writes it.
  */
 #include "emu/exec.h"
 #include "emu/launch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct family {
     const char *title;
@@ -106,8 +108,18 @@ static void print_device(void)
     pl_emu_device_destroy(d);
 }
 
-int main(void)
+static int print_rows(void)
 {
+    for (size_t i = 1; i < PL_PTX_COUNT; i++)
+        if (pl_emu_forms[i].how == PL_EMU_HOW_EXEC || pl_emu_forms[i].how == PL_EMU_HOW_ACCESS)
+            puts(pl_ptx_infos[i].id);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--rows") == 0)
+        return print_rows();
     size_t n = 0, n_no = 0;
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         n += families[i].n_forms;
