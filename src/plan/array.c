@@ -43,6 +43,14 @@ static uint32_t operands_need(const struct pl_lower *l, uint32_t id)
     return need;
 }
 
+/* A broadcast that adds an axis of one element: the elements stay where they are. */
+static bool only_adds_an_axis(const struct pl_lower *l, uint32_t id)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    return op->code == PL_OP_BROADCAST && op->shape.d[op->axis] == 1 &&
+           l->lays[id].frag == PL_FRAG_STRIDED && pl_lay_same(&l->lays[op->args[0]], &l->lays[id]);
+}
+
 static uint32_t own_need(const struct pl_lower *l, uint32_t id)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
@@ -70,7 +78,8 @@ static uint32_t own_need(const struct pl_lower *l, uint32_t id)
     const struct pl_op *arg = pl_ir_op(l->fn, op->args[0]);
     if (arg->shape.rank == 0 || pl_shape_n_elems(&arg->shape) <= 0)
         return 0;
-    if (op->code == PL_OP_LAYOUT_CAST && pl_lay_same(&l->lays[id], &l->lays[op->args[0]]))
+    if (only_adds_an_axis(l, id) ||
+        (op->code == PL_OP_LAYOUT_CAST && pl_lay_same(&l->lays[id], &l->lays[op->args[0]])))
         return 0;
     const bool is_spread = l->lays[op->args[0]].frag != PL_FRAG_STRIDED; /* made strided first */
     if (!is_spread &&
@@ -279,7 +288,7 @@ static struct pl_lval own_row(struct pl_lower *l, pl_dtype t, struct pl_lay lay,
 void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
-    if (in.lay.is_splat) {
+    if (in.lay.is_splat || (only_adds_an_axis(l, id) && pl_lay_same(&in.lay, &l->lays[id]))) {
         l->vals[id] = in;
         return;
     }

@@ -217,6 +217,11 @@ static void visit(struct walk *w, uint32_t id)
                 join(w, id, op->args[i]);
         break;
     case PL_OP_INLINE_PTX: join_all(w, op); break;
+    case PL_OP_BROADCAST: /* one more axis, of one element, before the last */
+        if (op->shape.d[op->axis] == 1 && op->axis + 1 < op->shape.rank &&
+            is_array_val(w, op->args[0]))
+            join(w, id, op->args[0]);
+        break;
     case PL_OP_PTX_OUT:
         for (uint32_t i = 0; i < w->fn->ops.data[op->owner].n_args; i++)
             if (is_array_val(w, w->fn->ops.data[op->owner].args[i]))
