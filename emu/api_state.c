@@ -18,7 +18,7 @@
 
 #define DEFAULTS                                                                                   \
     {                                                                                              \
-        .n_devices = 1, .sms = {90}, .n_sms = 16, .driver_version = 13000,                         \
+        .n_devices = 1, .sms = {90}, .n_sms = 4, .driver_version = 13000,                          \
         .check = PL_EMU_CHECK_FAULTS, .printf_fd = 1                                               \
     }
 const struct pl_settings pl_settings_default = DEFAULTS;

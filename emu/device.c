@@ -18,9 +18,8 @@
 
 struct pl_emu_config pl_emu_config_complete(struct pl_emu_config c)
 {
-    /* As many SMs as the largest cluster has CTAs: hosts divide the one by the other to size persistent grids. */
     static const struct pl_emu_config least = {.sm = 90,
-                                               .n_sms = 16,
+                                               .n_sms = 4,
                                                .threads_per_sm = 1536,
                                                .ctas_per_sm = 16,
                                                .regs_per_sm = 65536,

@@ -9,7 +9,7 @@
  *   key               value                          environment             default   when it may change
  *   arch              sm_90a, 90, …                  PLAUNCH_EMU_ARCH        sm_90a    before cuInit, or after "reset"
  *   devices           a count, or a list of archs    PLAUNCH_EMU_DEVICES     1         before cuInit, or after "reset"
- *   sms               1..1024                        PLAUNCH_EMU_SMS         16        before cuInit, or after "reset"
+ *   sms               1..1024                        PLAUNCH_EMU_SMS         4         before cuInit, or after "reset"
  *   memory_bytes      bytes a device                 PLAUNCH_EMU_MEMORY      the chip  before cuInit, or after "reset"
  *   driver_version    13000, …                       PLAUNCH_EMU_DRIVER_VERSION 13000  any time
  *   async             eager, late, random:SEED       PLAUNCH_EMU_ASYNC       eager     any time

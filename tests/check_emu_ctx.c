@@ -654,7 +654,7 @@ START_TEST(occupancy_figures)
     ck_assert_int_eq(n, 1);
     ok(cu.cuOccupancyMaxPotentialBlockSize(&n, &block, f.add, NULL, 0, 0));
     ck_assert_int_eq(block, 1024);
-    ck_assert_int_eq(n, 32); /* 16 SMs */
+    ck_assert_int_eq(n, 8); /* 4 SMs */
     ok(cu.cuOccupancyMaxPotentialBlockSize(&n, &block, f.add, shared_of_block, 0, 512));
     ck_assert_int_eq(block % 32, 0);
     ck_assert_int_le(block, 512);

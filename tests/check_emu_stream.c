@@ -165,8 +165,8 @@ START_TEST(launches_that_the_kernel_refuses)
     gives(cu.cuFuncSetAttribute(pair, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4), NOT_PERMITTED);
     a.id = (CUlaunchAttributeID)99;
     gives(cu.cuLaunchKernelEx(&c, plain, NULL, NULL), INVALID_VALUE);
-    ok(cu.cuLaunchCooperativeKernel(plain, 32, 1, 1, 1024, 1, 1, 0, NULL, NULL));
-    gives(cu.cuLaunchCooperativeKernel(plain, 33, 1, 1, 1024, 1, 1, 0, NULL, NULL),
+    ok(cu.cuLaunchCooperativeKernel(plain, 8, 1, 1, 1024, 1, 1, 0, NULL, NULL));
+    gives(cu.cuLaunchCooperativeKernel(plain, 9, 1, 1, 1024, 1, 1, 0, NULL, NULL),
           COOPERATIVE_LAUNCH_TOO_LARGE);
     told("PL8410");
     gives(cu.cuLaunchKernel(plain, 1, 1, 1, 1, 1, 1, 50000, NULL, NULL, NULL), INVALID_VALUE);
