@@ -19,12 +19,12 @@ static struct pl_emu_program *program;
 static struct pl_emu_fault fault;
 
 /* policy: 0 eager, 1 late, above: a seed */
-static void open_device(int policy, uint16_t sm)
+static void open_checked(int policy, uint16_t sm, enum pl_emu_check check)
 {
     struct pl_emu_config c = {.sm = sm,
                               .n_sms = 2,
                               .memory_bytes = 1 << 26,
-                              .check = PL_EMU_CHECK_FAULTS,
+                              .check = check,
                               .policy = policy == 0   ? PL_EMU_ASYNC_EAGER
                                         : policy == 1 ? PL_EMU_ASYNC_LATE
                                                       : PL_EMU_ASYNC_RANDOM,
@@ -34,6 +34,8 @@ static void open_device(int policy, uint16_t sm)
     device = pl_emu_device_create(&c);
     ck_assert_ptr_nonnull(device);
 }
+
+static void open_device(int policy, uint16_t sm) { open_checked(policy, sm, PL_EMU_CHECK_FAULTS); }
 
 static void load_file(const char *name)
 {
@@ -687,7 +689,8 @@ START_TEST(broken_program_raises_the_diagnostic_of_its_name)
     int policy = _i % N_POLICIES;
     if (strstr(name, "late_") != NULL)
         policy = 1; /* the only order that always shows it */
-    open_device(policy, 100);
+    open_checked(policy, 100,
+                 strstr(name, "race_") != NULL ? PL_EMU_CHECK_RACE : PL_EMU_CHECK_FAULTS);
     load_file("async_bad.ptx");
     const struct pl_emu_allocation *buffer = new_memory(BUFFER_BYTES);
     struct launch l = {.entry = name, .grid = 1, .block = strstr(name, "warp_") != NULL ? 32 : 1};
