@@ -227,6 +227,50 @@ START_TEST(results_do_not_depend_on_the_number_of_threads)
 }
 END_TEST
 
+/* From CTA 3 on each fails, the later the sooner. In the other program CTA 0 waits for what CTA 5 would do if it did not fail. */
+static const char failing_ptx[] =
+    ".version 8.0\n.target sm_90\n.address_size 64\n"
+    ".visible .entry late(.param .u64 g) {\n"
+    ".reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d;\n"
+    "mov.u32 %r1, %ctaid.x; setp.lt.u32 %p, %r1, 3; @%p bra done; sub.u32 %r2, 40, %r1;\n"
+    "mul.lo.u32 %r2, %r2, 8000; mov.u32 %r3, 0;\n"
+    "loop: add.u32 %r3, %r3, 1; setp.lt.u32 %p, %r3, %r2; @%p bra loop;\n"
+    "mov.u64 %d, 64; st.global.u32 [%d], %r1;\n"
+    "done: ret; }\n"
+    ".visible .entry waiting(.param .u64 g) {\n"
+    ".reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;\n"
+    "mov.u32 %r1, %ctaid.x; ld.param.u64 %d1, [g]; setp.eq.u32 %p, %r1, 0; @%p bra wait;\n"
+    "setp.ne.u32 %p, %r1, 5; @%p bra done; mov.u64 %d2, 64; st.global.u32 [%d2], %r1;\n"
+    "wait: ld.volatile.global.u32 %r2, [%d1]; setp.eq.u32 %p, %r2, 0; @%p bra wait;\n"
+    "done: ret; }\n";
+
+static struct pl_emu_fault fail_with(uint32_t n_threads, const char *entry)
+{
+    struct pl_emu_config config = {.sm = 90, .n_threads = n_threads, .check = PL_EMU_CHECK_FAULTS};
+    struct pl_emu_device *d = pl_emu_device_create(&config);
+    struct pl_emu_program *p;
+    struct pl_emu_fault fault;
+    ck_assert_msg(pl_emu_program_load(d, failing_ptx, sizeof failing_ptx, &p, &fault),
+                  "line %u: %s", fault.line, fault.text);
+    const struct pl_emu_allocation *a =
+        pl_emu_memory_alloc(pl_emu_device_memory(d), sizeof(uint32_t), 0, NULL);
+    struct pl_emu_launch l = {.func = pl_emu_program_find(p, entry),
+                              .params = &a->address,
+                              .grid = {40, 1, 1},
+                              .block = {32, 1, 1}};
+    ck_assert(!pl_emu_launch(d, &l, &fault));
+    pl_emu_program_unload(p);
+    pl_emu_device_destroy(d);
+    return fault;
+}
+
+START_TEST(the_lowest_cluster_that_fails_is_reported)
+{
+    ck_assert_uint_eq(fail_with((uint32_t)_i, "late").cta[0], 3);
+    ck_assert_uint_eq(fail_with((uint32_t)_i, "waiting").cta[0], 5);
+}
+END_TEST
+
 START_TEST(a_launch_without_memory_is_a_fault)
 {
     struct pl_emu_config config = {.sm = 90, .n_threads = 1, .stack_bytes = UINT32_MAX / 2};
@@ -317,6 +361,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, host_memory_keeps_its_address_and_never_overlaps);
     tcase_add_test(t, post_dominators_agree_with_taking_nodes_away);
     tcase_add_loop_test(t, results_do_not_depend_on_the_number_of_threads, 1, 5);
+    tcase_add_loop_test(t, the_lowest_cluster_that_fails_is_reported, 1, 9);
     tcase_add_test(t, a_launch_without_memory_is_a_fault);
     tcase_add_test(t, occupancy_follows_what_a_cta_takes);
     tcase_add_loop_test(t, diagnostic_has_a_page_and_a_case, 0,
