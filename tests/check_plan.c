@@ -351,6 +351,54 @@ START_TEST(plans_that_no_target_takes_are_refused)
 }
 END_TEST
 
+/* ---- barriers that order nothing (src/plan/meet.c) ---- */
+
+#define MEET_HEAD                                                                                  \
+    "plan x sm 80\nlaunch threads 128 x 1 y 1 z 1 smem 16 params 0 registers 0 fold 0 waits 0\n"   \
+    "steps pred 1 b16 0 b32 2 b64 0 b128 0 labels 1\n"
+
+START_TEST(barriers_that_order_nothing_are_taken_out)
+{
+    static const struct {
+        const char *steps;
+        uint32_t n_left; /* barriers */
+    } cases[] = {
+        {"    sync_threads #0 #128\n    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n    leave\n",
+         1},
+        {"    sync_threads #0 #128\n    mov b32 r0 #1\n    sync_threads #0 #128\n"
+         "    load.shared b32 {r1} [smem 0]\n    leave\n",
+         1},
+        {"    sync_threads #0 #128\n    sync_threads #1 #128\n    load.shared b32 {r0} [smem 0]\n    leave\n",
+         2},
+        {"    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n    sync_threads #0 #128\n"
+         "    load.shared b32 {r1} [smem 0]\n    leave\n",
+         2},
+        {"    sync_threads #0 #128\n label L0\n    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n"
+         "    @p0 jump L0\n    leave\n",
+         2},
+        {"    load.shared b32 {r0} [smem 0]\n    sync_threads #0 #128\n    mov b32 r1 #1\n label L0\n    "
+         "leave\n",
+         0},
+        {"    sync_threads #0 #128\n    @p0 jump L0\n label L0\n    leave\n", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pl_arena arena = {0};
+        struct pl_plan plan;
+        struct pl_plan_error error;
+        char text[1000];
+        int n = snprintf(text, sizeof text, "%s%s", MEET_HEAD, cases[i].steps);
+        ck_assert_msg(pl_plan_read(text, (size_t)n, &arena, &plan, &error), "case %zu line %u: %s",
+                      i, error.line, error.text);
+        pl_lower_drop_barriers(&plan.steps);
+        uint32_t n_left = 0;
+        for (uint32_t k = 0; k < plan.steps.list.n; k++)
+            n_left += plan.steps.list.data[k].op == PL_STEP_sync_threads;
+        ck_assert_msg(n_left == cases[i].n_left, "case %zu: %u barriers", i, n_left);
+        pl_arena_fini(&arena);
+    }
+}
+END_TEST
+
 /* ---- headers ---- */
 
 START_TEST(text_has_the_lowest_header_and_respects_a_cap)
@@ -389,6 +437,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, what_the_chip_cannot_convert_is_refused);
     tcase_add_test(t, reducing_copies_without_their_facts_are_refused);
     tcase_add_test(t, plans_that_no_target_takes_are_refused);
+    tcase_add_test(t, barriers_that_order_nothing_are_taken_out);
     tcase_add_test(t, text_has_the_lowest_header_and_respects_a_cap);
     suite_add_tcase(s, t);
     return s;

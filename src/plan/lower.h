@@ -428,6 +428,8 @@ void pl_lower_prologue(struct pl_lower *l);
 /* A CTA without work goes to the end at once, where that can be told (work.c). */
 void pl_lower_work(struct pl_lower *l);
 void pl_lower_epilogue(struct pl_lower *l);
+/* Of the whole program: take out barriers that order nothing. */
+void pl_lower_drop_barriers(struct pl_steps *steps);
 void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
 /* n arrivals of the leader that leave the phase open: more of the same event follow. */
