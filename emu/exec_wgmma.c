@@ -439,6 +439,7 @@ static struct pl_async_op *new_op(struct pl_emu_warp *w, const struct pl_async_k
     if (op != NULL) {
         op->owner = PL_ASYNC_BY_WGMMA;
         op->group = group;
+        op->u.wgmma.frame = w->bank[PL_EMU_BANK_FRAME];
     }
     return op;
 }
@@ -463,7 +464,6 @@ static enum pl_emu_status submit(struct pl_emu_warp *w, const struct pl_emu_ins 
     struct pl_async_op *op = new_op(w, &wgmma_kind, aw->wgmma_group);
     if (op == NULL)
         return PL_EMU_FAULT;
-    op->u.wgmma.frame = w->bank[PL_EMU_BANK_FRAME];
     op->u.wgmma.a = desc[0];
     op->u.wgmma.b = desc[1];
     op->u.wgmma.is_accumulating = pl_emu_lane(w, &ins->args[3], pl_emu_first_lane(w)) != 0;
@@ -513,7 +513,8 @@ enum pl_emu_status pl_emu_exec_wgmma(struct pl_emu_warp *w, const struct pl_emu_
         return PL_EMU_FAULT;
     if (!read_descriptor(w, &ins->args[2], "B", &desc[1]))
         return PL_EMU_FAULT;
-    return submit(w, ins, aw, desc);
+    enum pl_emu_status s = submit(w, ins, aw, desc);
+    return s == PL_EMU_NEXT && pl_race_is_on(w) ? PL_EMU_YIELD : s; /* what follows is looked at */
 }
 
 /* wgmma.fence orders registers and memory between wgmma and other code: program order does, here. */

@@ -89,7 +89,8 @@ void pl_race_tmem_alloc(struct pl_emu_cta *cta, uint32_t first, uint32_t n_colum
 enum pl_emu_status pl_race_tmem_dealloc(struct pl_emu_warp *w, struct pl_emu_cta *cta,
                                         uint32_t first, uint32_t n_columns);
 void pl_race_tmem_wait(struct pl_emu_warp *w, const struct pl_async_kind *kind);
-/* The group is about to execute its next instruction: it may not use a register that a tcgen05.ld still fills. w->is_loading. */
+/* The group is about to execute its next instruction: it may not use a register that a tcgen05.ld still fills, nor, unless it is a
+ * wgmma, one of an unfinished wgmma. Asked while w->is_loading. */
 enum pl_emu_status pl_race_registers(struct pl_emu_warp *w, const struct pl_emu_group *g);
 void pl_race_tensor_fence(struct pl_emu_warp *w, bool is_before);
 

@@ -67,6 +67,14 @@ static bool is_collective(const struct pl_async_op *op)
     return op->kind != &pl_async_cp && (op->lanes & (op->lanes - 1)) != 0;
 }
 
+/* The registers that an operation fills later, or reads. */
+static const uint8_t *frame_of(const struct pl_async_op *op)
+{
+    return op->kind == &pl_tmem_ld          ? op->u.tmem.frame
+           : op->owner == PL_ASYNC_BY_WGMMA ? op->u.wgmma.frame
+                                            : NULL;
+}
+
 struct pl_race_slot *pl_race_slot_of(struct pl_async_op *op)
 {
     struct pl_emu_race *r = pl_race_of(op->w);
@@ -90,11 +98,11 @@ struct pl_race_slot *pl_race_slot_of(struct pl_async_op *op)
                                .owner = op->owner,
                                .kind = op->kind,
                                .pc = op->pc,
-                               .frame = op->kind == &pl_tmem_ld ? op->u.tmem.frame : NULL,
+                               .frame = frame_of(op),
                                .is_generic = op->is_generic_proxy,
                                .is_collective = is_collective(op)};
     op->race_slot = i + 1;
-    op->w->is_loading |= op->kind == &pl_tmem_ld;
+    op->w->is_loading |= s->frame != NULL;
     return s;
 }
 
@@ -323,4 +331,6 @@ void pl_race_wait_groups(struct pl_emu_warp *w, uint32_t lane, uint8_t owner, ui
         s->has_read |= lanes;
         s->has_ended |= is_read ? 0 : lanes;
     }
+    if (owner == PL_ASYNC_BY_WGMMA)
+        pl_race_update_loading(w);
 }

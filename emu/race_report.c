@@ -163,8 +163,9 @@ void pl_race_report(const struct pl_race_actor *x, const struct pl_race_access *
         pl_d_race_generic(ds, where, now, place, before, edge_of(a));
 }
 
-void pl_race_report_register(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t line)
+void pl_race_report_register(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                             const struct pl_race_slot *s)
 {
     pl_d_race_register(pl_emu_faults(w, (uint32_t)__builtin_ctz(w->group->mask)), pl_emu_where(w),
-                       pl_ptx_infos[ins->ptx->form].id, line);
+                       pl_ptx_infos[ins->ptx->form].id, s->kind->name, s->pc->line);
 }

@@ -96,7 +96,7 @@ struct pl_race_slot {
     uint8_t owner;
     const struct pl_async_kind *kind;
     const struct pl_emu_ins *pc;
-    const uint8_t *frame;           /* of a tcgen05.ld: the registers of its activation */
+    const uint8_t *frame;           /* of a tcgen05.ld or wgmma: the registers of its activation */
     bool is_generic, is_collective; /* collective: its warp waits as one */
     /* lanes that have waited for its source, for its end; whose fence has shown it to the async proxy; that have executed
      * tcgen05.fence::before_thread_sync behind its issue, behind their wait */
@@ -236,14 +236,17 @@ static inline uint32_t pl_race_agent(const struct pl_emu_race *r, const struct p
 {
     return r->n_warps + (uint32_t)(s - r->slots);
 }
+/* w->is_loading anew, after a wait. */
+void pl_race_update_loading(struct pl_emu_warp *w);
 /* The actor of an operation with a new access; first_step: of its tick. False: no memory. */
 bool pl_race_op_actor(struct pl_async_op *op, bool is_write, bool is_first_step,
                       struct pl_race_actor *x);
 
 /* ---- race_report.c ------------------------------------------------------------------------------------------------------------- */
 
-/* An instruction of the group that runs uses a register that the tcgen05.ld of a line may not have filled. */
-void pl_race_report_register(struct pl_emu_warp *w, const struct pl_emu_ins *ins, uint32_t line);
+/* An instruction of the group that runs uses a register of the operation in a slot, which may not have ended. */
+void pl_race_report_register(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                             const struct pl_race_slot *s);
 /* The access of x and an earlier one, a, by these lanes, are not ordered; is_known: but for a fence. */
 void pl_race_report(const struct pl_race_actor *x, const struct pl_race_access *a, uint32_t lanes,
                     uint64_t address, bool is_known);

@@ -68,7 +68,7 @@ void pl_race_tmem_wait(struct pl_emu_warp *w, const struct pl_async_kind *kind)
         if (s->kind == kind && (s->lanes & w->mask) != 0)
             s->has_ended |= s->lanes;
     }
-    w->is_loading &= kind != &pl_tmem_ld;
+    pl_race_update_loading(w);
 }
 
 /* ---- registers ------------------------------------------------------------------------------------------------------- */
@@ -94,17 +94,43 @@ static bool uses(const struct pl_ptx_module *m, const struct pl_ptx_ins *ins, ui
     return false;
 }
 
-/* Does the instruction name a register that the load fills? */
-static bool uses_loaded(const struct pl_ptx_module *m, const struct pl_ptx_ins *ins,
-                        const struct pl_ptx_ins *load)
+/* Does the instruction name a register of an operand of the operation? */
+static bool uses_operand(const struct pl_ptx_module *m, const struct pl_ptx_ins *ins,
+                         const struct pl_ptx_operand *o)
 {
-    const struct pl_ptx_operand *to = &m->pool.data[load->operands];
-    if (to->kind != PL_PTX_OP_VECTOR)
-        return uses(m, ins, to->reg);
-    for (uint32_t i = 0; i < to->n; i++)
-        if (uses(m, ins, m->pool.data[to->first + i].reg))
+    if (o->kind != PL_PTX_OP_VECTOR)
+        return o->kind == PL_PTX_OP_REG && uses(m, ins, o->reg);
+    for (uint32_t i = 0; i < o->n; i++)
+        if (uses(m, ins, m->pool.data[o->first + i].reg))
             return true;
     return false;
+}
+
+static bool is_open(const struct pl_race_slot *s)
+{
+    return s->frame != NULL && s->has_ended != s->lanes;
+}
+
+void pl_race_update_loading(struct pl_emu_warp *w)
+{
+    const struct pl_emu_race *r = pl_race_of(w);
+    const struct pl_race_warp *rw = pl_race_warp_of(w);
+    w->is_loading = false;
+    for (uint32_t i = 0; i < rw->n_slots; i++)
+        w->is_loading |= is_open(&r->slots[rw->slots[i]]);
+}
+
+/* A load fills its first operand; of a wgmma, D and A in registers are in use, but other wgmmas may follow on them. */
+static bool disturbs(const struct pl_ptx_module *m, const struct pl_emu_ins *ins,
+                     const struct pl_race_slot *s)
+{
+    const struct pl_ptx_operand *o = &m->pool.data[s->pc->ptx->operands];
+    if (s->kind == &pl_tmem_ld)
+        return uses_operand(m, ins->ptx, o);
+    if (ins->exec == s->pc->exec)
+        return false;
+    return uses_operand(m, ins->ptx, o) ||
+           (o[1].kind == PL_PTX_OP_VECTOR && uses_operand(m, ins->ptx, o + 1));
 }
 
 enum pl_emu_status pl_race_registers(struct pl_emu_warp *w, const struct pl_emu_group *g)
@@ -116,11 +142,10 @@ enum pl_emu_status pl_race_registers(struct pl_emu_warp *w, const struct pl_emu_
         ins++;
     for (uint32_t i = 0; i < rw->n_slots; i++) {
         const struct pl_race_slot *s = &r->slots[rw->slots[i]];
-        bool is_open =
-            s->kind == &pl_tmem_ld && s->has_ended != s->lanes && s->frame == g->frame->regs;
-        if (is_open && uses_loaded(&r->cl->grid->program->module, ins->ptx, s->pc->ptx)) {
+        if (is_open(s) && s->frame == g->frame->regs &&
+            disturbs(&r->cl->grid->program->module, ins, s)) {
             w->pc = ins;
-            pl_race_report_register(w, ins, s->pc->line);
+            pl_race_report_register(w, ins, s);
             return PL_EMU_FAULT;
         }
     }
