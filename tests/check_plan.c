@@ -363,20 +363,24 @@ START_TEST(barriers_that_order_nothing_are_taken_out)
         const char *steps;
         uint32_t n_left; /* barriers */
     } cases[] = {
-        {"    sync_threads #0 #128\n    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n    leave\n",
+        {"    sync_threads #0 #128\n    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n  "
+         "  leave\n",
          1},
         {"    sync_threads #0 #128\n    mov b32 r0 #1\n    sync_threads #0 #128\n"
          "    load.shared b32 {r1} [smem 0]\n    leave\n",
          1},
-        {"    sync_threads #0 #128\n    sync_threads #1 #128\n    load.shared b32 {r0} [smem 0]\n    leave\n",
+        {"    sync_threads #0 #128\n    sync_threads #1 #128\n    load.shared b32 {r0} [smem 0]\n  "
+         "  leave\n",
          2},
         {"    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n    sync_threads #0 #128\n"
          "    load.shared b32 {r1} [smem 0]\n    leave\n",
          2},
-        {"    sync_threads #0 #128\n label L0\n    sync_threads #0 #128\n    load.shared b32 {r0} [smem 0]\n"
+        {"    sync_threads #0 #128\n label L0\n    sync_threads #0 #128\n    load.shared b32 {r0} "
+         "[smem 0]\n"
          "    @p0 jump L0\n    leave\n",
          2},
-        {"    load.shared b32 {r0} [smem 0]\n    sync_threads #0 #128\n    mov b32 r1 #1\n label L0\n    "
+        {"    load.shared b32 {r0} [smem 0]\n    sync_threads #0 #128\n    mov b32 r1 #1\n label "
+         "L0\n    "
          "leave\n",
          0},
         {"    sync_threads #0 #128\n    @p0 jump L0\n label L0\n    leave\n", 1},
