@@ -206,12 +206,12 @@ static pl_ref operand(pl_builder *b, pl_dtype t, pl_shape s)
     return pl_smem(b, t, s, pl_mma_transforms(b, t, s.d[1]));
 }
 
-/* y as (k, n) in memory: for 32-bit types the tensor core wants K last. */
+/* y as (k, n) in memory: 32-bit operands are read across from rows of 128 bytes only. */
 static void major_body(pl_builder *b, const void *params)
 {
     (void)params;
-    pl_tcgen05_mma(b, pl_tmem(b, PL_F32, PL_SHAPE(128, 32), 0),
-                   operand(b, PL_TF32, PL_SHAPE(128, 32)), operand(b, PL_TF32, PL_SHAPE(32, 32)),
+    pl_tcgen05_mma(b, pl_tmem(b, PL_F32, PL_SHAPE(128, 16), 0),
+                   operand(b, PL_TF32, PL_SHAPE(128, 32)), operand(b, PL_TF32, PL_SHAPE(32, 16)),
                    NULL);
 }
 TENSORS(major, 0, 0);
@@ -238,13 +238,22 @@ static void unit_body(pl_builder *b, const void *params)
 }
 TENSORS(unit, 0, 0);
 
+/* Only sm_100 multiplies whole numbers so. */
+static void integers_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_tcgen05_mma(b, pl_tmem(b, PL_I32, PL_SHAPE(128, 64), 0),
+                   operand(b, PL_I8, PL_SHAPE(128, 64)), operand(b, PL_I8, PL_SHAPE(64, 64)), NULL);
+}
+TENSORS(integers, 0, 0);
+
 START_TEST(operations_that_cannot_be_made_are_refused)
 {
     static const struct {
         int code;
         const pl_kernel *kernel;
-    } cases[] = {{4190, &major}, {4191, &view}, {4192, &unit}};
-    struct ask a = {.kernel = cases[_i].kernel, .arch = 100, .grid = {1, 1, 1}};
+    } cases[] = {{4190, &major}, {4191, &view}, {4192, &unit}, {2091, &integers}};
+    struct ask a = {.kernel = cases[_i].kernel, .arch = 103, .grid = {1, 1, 1}};
     struct build *b = build_new(&a, 0);
     ck_assert_int_eq(b->status, PL_E_INVALID);
     ck_assert_int_eq(b->diags.list.data[0].info->code, cases[_i].code);
@@ -262,7 +271,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, PL_COUNT(mm_cases));
     tcase_add_loop_test(t, pipes_and_pairs_multiply, 0, PL_COUNT(tiles_cases));
     tcase_add_loop_test(t, scales_multiply, 0, PL_COUNT(scaled_cases));
-    tcase_add_loop_test(t, operations_that_cannot_be_made_are_refused, 0, 3);
+    tcase_add_loop_test(t, operations_that_cannot_be_made_are_refused, 0, 4);
     suite_add_tcase(s, t);
     return s;
 }

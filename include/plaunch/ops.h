@@ -335,16 +335,37 @@ typedef struct pl_mma_opt {
     int32_t is_pair;         /* two CTAs work as one; the leader issues */
     pl_ref a_scale, b_scale; /* TMEM, both or none (block-scaled formats) */
     int32_t scale_block;     /* elements of K that share a scale: 16 or 32 */
-    pl_ref sparsity;         /* TMEM metadata of a 2:4 sparse A; id 0: dense */
+    pl_ref sparsity;         /* TMEM metadata of a 2:4 sparse A: not served (PL2094) */
 } pl_mma_opt;
 
+/*
+ * One slot of a TMEM array, or a window of its columns, to and from registers of a warpgroup: a row a thread where it has 128 rows
+ * (TMEM_NATIVE; TCGEN05 when the value goes into such a pl_regs), as wgmma has them where it has 64. A loaded value can be used at
+ * once; pl_wait_load_tmem before its columns are overwritten. What was stored is there for others after pl_commit_tmem.
+ */
 PL_API pl_val pl_async_load_tmem_at(pl_builder *b, pl_ref r, pl_loc l);
-PL_API void pl_wait_load_tmem_at(pl_builder *b, pl_loc l); /* before the region is overwritten */
+PL_API void pl_wait_load_tmem_at(pl_builder *b, pl_loc l);
 PL_API void pl_async_store_tmem_at(pl_builder *b, pl_ref r, pl_val v, pl_loc l);
-PL_API void pl_commit_tmem_at(pl_builder *b, pl_loc l); /* before anyone reads it */
+PL_API void pl_commit_tmem_at(pl_builder *b, pl_loc l);
+/*
+ * The operations of the tensor core. One thread of a unit issues them, in order: a product needs no wait for copies or products before
+ * it. pl_tcgen05_commit arrives at bar when all that the unit issued is done; of a pair in both CTAs, or at the leader where bar
+ * lives there. The leader of a pair issues for both.
+ *
+ * pl_copy_smem_to_tmem: 128 rows of a multiple of 32 bytes, of the same type and shape.
+ * pl_copy_scales_to_tmem: dst (rows, columns), multiples of 128 and 4, of e8m0; src (rows / 128, columns / 4, 32, 16), not swizzled: scale
+ * (32 i + r, j) of a block of 128 rows and 4 columns lies at (r, 4 i + j). Of a pair each CTA has the scales of its rows of x, and
+ * of all columns of y.
+ */
 PL_API void pl_copy_smem_to_tmem_at(pl_builder *b, pl_ref src, pl_ref dst, pl_loc l);
 PL_API void pl_copy_scales_to_tmem_at(pl_builder *b, pl_ref src, pl_ref dst, pl_loc l);
-/* d (m, n) in TMEM += x (m, k) in SMEM or TMEM * y (k, n) in SMEM. Asynchronous: pl_tcgen05_commit tells a barrier. */
+/*
+ * d (m, n) in TMEM += x (m, k) in SMEM or TMEM * y (k, n) in SMEM; the first of a sum with accumulate false. m: 64 or 128; n: up to 256. Of
+ * a pair each CTA has m rows of x and d, half of the columns of y, and all n of d.
+ *
+ * Types    f16 into f16 or f32; bf16, tf32 and f32 (its upper 19 bits) into f32; fp8 into f16 or f32; i8, u8 into i32 (sm_100a)
+ * Majors   K may be either axis; across it 32-bit operands have rows of a multiple of 128 bytes: PL4190
+ */
 PL_API void pl_tcgen05_mma_at(pl_builder *b, pl_ref d, pl_ref x, pl_ref y, const pl_mma_opt *o,
                               pl_loc l);
 PL_API void pl_tcgen05_commit_at(pl_builder *b, pl_bar bar, pl_loc l);

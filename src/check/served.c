@@ -40,6 +40,12 @@ static bool has_fp8(const struct pl_fn *fn, const struct pl_op *op)
     return false;
 }
 
+static bool has_integers(const struct pl_fn *fn, const struct pl_op *op)
+{
+    const pl_dtype x = pl_ir_ref(fn, op->refs[1])->dtype;
+    return x == PL_I8 || x == PL_U8;
+}
+
 static void check_op(struct pl_fn *fn, uint32_t id, void *user)
 {
     (void)user;
@@ -53,6 +59,9 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
     else if (op->code == PL_OP_MMA && has_fp8(fn, op) && (t->features & PL_F_FP8) == 0)
         pl_d_chip_has_no_feature(fn->diags, at(op->loc), "mma of fp8 operands",
                                  feature_text(PL_F_FP8), t->arch);
+    if (op->code == PL_OP_TCGEN05_MMA && t->arch != 100 && missing == 0 && has_integers(fn, op))
+        pl_d_chip_has_no_feature(fn->diags, at(op->loc), info->name,
+                                 "products of 8-bit integers by tcgen05", t->arch);
     if (op->code == PL_OP_TCGEN05_MMA && op->refs[5] != 0)
         pl_d_option_not_served(fn->diags, at(op->loc), "pl_tcgen05_mma with sparsity");
     if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)

@@ -215,16 +215,17 @@ static void add_swizzled(struct pl_lower *l, struct sum *s, const struct pl_smem
                          struct pl_coord row, struct pl_coord col, uint32_t es)
 {
     const uint32_t span = pl_swizzle_span(p->swizzle);
+    const uint32_t atom_log2 = p->swizzle == PL_PLAN_SWIZZLE_128_ATOM_32 ? 5 : 4;
     const uint32_t shift = span == 128 ? 0 : span == 64 ? 1 : 2;
     struct pl_opnd r = row.thread;
     if (row.konst % 8 != 0)
         r = pl_ix_add(&l->b, PL_ST_u32, r, pl_opnd_imm(row.konst % 8));
     struct pl_opnd x =
-        pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, r, shift), span / 16 - 1);
+        pl_ix_and(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, r, shift), (span >> atom_log2) - 1);
     struct pl_opnd c =
         pl_ix_add(&l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, col.thread, pl_opnd_imm(es)),
                   pl_opnd_imm(col.konst * es));
-    add_term(s, pl_ix_xor(&l->b, PL_ST_u32, c, pl_ix_shl(&l->b, PL_ST_u32, x, 4)));
+    add_term(s, pl_ix_xor(&l->b, PL_ST_u32, c, pl_ix_shl(&l->b, PL_ST_u32, x, atom_log2)));
 }
 
 struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)

@@ -47,14 +47,16 @@ pl_reg pl_rows_desc(struct pl_lower *l, struct pl_opnd addr)
 /* The upper word is the same for all steps and blocks; the lower one begins with the address. */
 static void describe(struct pl_lower *l, struct pl_operand *o, struct pl_opnd addr)
 {
-    const uint32_t span = pl_swizzle_span(o->place->swizzle), stride = 8 * span;
+    static const uint32_t modes[] = {[PL_PLAN_SWIZZLE_32] = 6,
+                                     [PL_PLAN_SWIZZLE_64] = 4,
+                                     [PL_PLAN_SWIZZLE_128] = 2,
+                                     [PL_PLAN_SWIZZLE_128_ATOM_32] = 1};
+    /* 8 rows repeat the pattern of a swizzle; with atoms of 32 bytes 4 do */
+    const uint32_t n_rows = o->place->swizzle == PL_PLAN_SWIZZLE_128_ATOM_32 ? 4 : 8;
+    const uint32_t span = pl_swizzle_span(o->place->swizzle), stride = n_rows * span;
     const uint32_t leading = o->is_across ? o->place->panel_bytes : 16;
     /* the swizzle from bit 29 or 30 of the word on, and the version, which wgmma does not have */
-    const uint32_t mode = o->is_tcgen05 ? (span == 128  ? 2u
-                                           : span == 64 ? 4u
-                                                        : 6u)
-                                                  << 29 |
-                                              1u << 14
+    const uint32_t mode = o->is_tcgen05 ? modes[o->place->swizzle] << 29 | 1u << 14
                                         : (span == 128  ? 1u
                                            : span == 64 ? 2u
                                                         : 3u)
@@ -72,10 +74,13 @@ static bool refuse_view(struct pl_lower *l, const struct pl_op *op, const char *
     return false;
 }
 
-/* Which types are read across: of 16 bits, by tcgen05 also of 8. */
-static bool can_be_across(const struct pl_operand *o)
+/* Which types are read across: of 16 bits, by tcgen05 also of 8, and of 32 from larger atoms, from which nothing else is read. */
+static bool is_readable(const struct pl_operand *o)
 {
-    return o->elem_bytes == 2 || (o->elem_bytes == 1 && o->is_tcgen05);
+    const bool is_atom_32 = o->place->swizzle == PL_PLAN_SWIZZLE_128_ATOM_32;
+    if (!o->is_across)
+        return !is_atom_32;
+    return o->elem_bytes == 2 || (o->is_tcgen05 && (o->elem_bytes == 1 || is_atom_32));
 }
 
 bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, int k_axis,
@@ -94,7 +99,7 @@ bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, i
         pl_ir_ref(l->fn, r->base)->view == PL_VIEW_RESHAPE)
         return refuse_view(l, op, which);
     o->is_across = r->axis_of[k_axis] != last;
-    if (o->is_across && !can_be_across(o)) {
+    if (!is_readable(o)) {
         pl_d_operand_major(l->diags, pl_lower_where(op), pl_op_infos[op->code].name,
                            pl_dtype_name(r->dtype), which);
         l->status = PL_E_INVALID;

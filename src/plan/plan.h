@@ -58,7 +58,8 @@ enum pl_plan_swizzle {
     PL_PLAN_SWIZZLE_NONE,
     PL_PLAN_SWIZZLE_32,
     PL_PLAN_SWIZZLE_64,
-    PL_PLAN_SWIZZLE_128
+    PL_PLAN_SWIZZLE_128,
+    PL_PLAN_SWIZZLE_128_ATOM_32 /* 128 bytes in atoms of 32, not 16: 32-bit operands read across */
 };
 
 /*

@@ -131,7 +131,7 @@ static void put_params(const struct pl_plan *p, struct pl_buf *out)
 
 static void put_maps(const struct pl_plan *p, struct pl_buf *out)
 {
-    static const uint8_t spans[] = {0, 32, 64, 128};
+    static const uint8_t spans[] = {0, 32, 64, 128, 132}; /* 132: 128 in atoms of 32 */
     for (uint32_t i = 0; i < p->maps.n; i++) {
         const struct pl_plan_map *m = &p->maps.data[i];
         pl_buf_puts(out, "map ");

@@ -369,11 +369,12 @@ static void read_map(struct reader *r)
     if (m.dtype == PL_DTYPE_NONE)
         fail(r, "unknown element type");
     m.arg = (uint16_t)field(r, "arg", 0xffff);
-    uint32_t span = field(r, "swizzle", 128);
-    m.swizzle = span == 128  ? PL_PLAN_SWIZZLE_128
-                : span == 64 ? PL_PLAN_SWIZZLE_64
-                : span == 32 ? PL_PLAN_SWIZZLE_32
-                             : PL_PLAN_SWIZZLE_NONE;
+    uint32_t span = field(r, "swizzle", 132);
+    m.swizzle = span == 132   ? PL_PLAN_SWIZZLE_128_ATOM_32
+                : span == 128 ? PL_PLAN_SWIZZLE_128
+                : span == 64  ? PL_PLAN_SWIZZLE_64
+                : span == 32  ? PL_PLAN_SWIZZLE_32
+                              : PL_PLAN_SWIZZLE_NONE;
     m.l2_bytes = (uint16_t)field(r, "l2", 256);
     m.fills_nan = field(r, "nan", 1) != 0;
     m.rank = (uint8_t)field(r, "rank", PL_PLAN_MAP_RANK);

@@ -15,7 +15,7 @@ enum { BOX_MAX_ELEMS = 256 };
 
 uint32_t pl_swizzle_span(enum pl_plan_swizzle s)
 {
-    static const uint8_t spans[] = {0, 32, 64, 128};
+    static const uint8_t spans[] = {0, 32, 64, 128, 128};
     return spans[s];
 }
 
@@ -31,11 +31,12 @@ struct uses {
     bool has_copies;    /* source or destination of a copy */
     bool is_transposed; /* read or written across its rows */
     bool is_operand;    /* of a matrix operation */
+    bool is_across_32;  /* 32-bit operand of tcgen05 whose K is the row axis */
 };
 
 static struct uses uses_of(const struct pl_fn *fn, uint32_t array)
 {
-    struct uses u = {false, false, false};
+    struct uses u = {false, false, false, false};
     for (uint32_t id = 1; id < fn->ops.n; id++) {
         const struct pl_op *op = &fn->ops.data[id];
         for (int i = 0; i < PL_OP_MAX_REFS; i++) {
@@ -44,6 +45,9 @@ static struct uses uses_of(const struct pl_fn *fn, uint32_t array)
             const struct pl_ref_info *r = &fn->refs.data[op->refs[i]];
             u.is_operand |= op->code == PL_OP_WGMMA || op->code == PL_OP_WGMMA_VAL ||
                             op->code == PL_OP_TCGEN05_MMA || op->code == PL_OP_COPY_TMEM;
+            if (op->code == PL_OP_TCGEN05_MMA && (i == 1 || i == 2) &&
+                pl_dtype_bits(r->dtype) == 32)
+                u.is_across_32 |= r->axis_of[i == 1] != fn->refs.data[r->base].shape.rank - 1;
             u.has_copies |= op->code == PL_OP_COPY_IN || op->code == PL_OP_COPY_OUT;
             if ((op->code == PL_OP_LOAD || op->code == PL_OP_STORE) && r->shape.rank >= 2)
                 u.is_transposed |=
@@ -79,6 +83,8 @@ static enum pl_plan_swizzle choose_swizzle(const struct pl_array *a, uint32_t ro
                    : row_bytes % 32 == 0 ? 32
                                          : 0;
     }
+    if (span == 128 && row_bytes % 128 == 0 && u->is_across_32)
+        return PL_PLAN_SWIZZLE_128_ATOM_32;
     return span != 0 && row_bytes % (uint32_t)span == 0 ? swizzle_of_span(span)
                                                         : PL_PLAN_SWIZZLE_NONE;
 }

@@ -34,7 +34,7 @@ static uint8_t map_dtype(pl_dtype t)
     return NO_TYPE;
 }
 
-static const int swizzle_span[] = {0, 32, 64, 128}; /* bytes, by enum pl_plan_swizzle */
+static const int swizzle_span[] = {0, 32, 64, 128, 128}; /* bytes, by enum pl_plan_swizzle */
 
 static struct pl_where at(const struct pl_plan_map *m, int axis, int64_t seen, int64_t wanted)
 {
