@@ -85,19 +85,7 @@ START_TEST(plans_verify_and_read_back)
             if (!make_ask(&a, params, k, chips[c], PL_BF16, config % 2 == 0 ? 7 : 3, config))
                 continue;
             struct build *b = build_ok(&a);
-            struct pl_buf text, again;
-            struct pl_plan read;
-            struct pl_plan_error error;
-            struct pl_emitted out;
-            pl_buf_init(&text, &b->arena, 0);
-            pl_plan_print(&b->plan, &text);
-            ck_assert_msg(pl_plan_read(text.text, text.n_bytes, &b->arena, &read, &error),
-                          "line %u: %s", error.line, error.text);
-            pl_buf_init(&again, &b->arena, 0);
-            pl_plan_print(&read, &again);
-            ck_assert_str_eq(text.text, again.text);
-            ck_assert_int_eq(pl_emit_plan(&read, "pl_test", 0, &b->arena, &b->diags, &out), PL_OK);
-            ck_assert_str_eq(out.text, b->out.text);
+            expect_read_back(b);
             build_free(b);
         }
 }

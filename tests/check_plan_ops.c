@@ -1,9 +1,7 @@
 /*
- * Operations with a lowering of their own, end to end on the emulated driver: prefetches, tests of barriers, inline PTX, gathered
- * rows, dynamic schedules. On every chip that has them, under every asynchronous policy.
+ * Operations with a lowering of their own, end to end on the emulated driver: prefetches, copies that say what L2 keeps, tests of
+ * barriers, gathered rows. On every chip that has them, under every asynchronous policy.
  */
-#include "src/ir/print.h"
-#include "src/ir/read.h"
 #include "tests/plan_data.h"
 
 static const char *const policies[] = {"eager", "late", "random:5", "random:6"};
@@ -89,6 +87,7 @@ START_TEST(prefetches_ask_for_what_is_there)
                           prefetch_cases[_i].n_boxes);
         ck_assert_uint_eq(count(b->out.text, "prefetch.tensormap"),
                           prefetch_cases[_i].n_boxes != 0);
+        expect_read_back(b);
         launch_ok(b, &a);
         void *got = fetch(&y);
         const pl_shape s = window_shape(&prefetch_cases[_i].p);
@@ -177,6 +176,7 @@ START_TEST(copies_say_what_l2_keeps)
     ck_assert_uint_eq(count(b->out.text, "L2::cache_hint"), keep ? 5 : 0);
     ck_assert_uint_eq(count(b->out.text, "createpolicy.fractional.L2::evict_last"), keep != 0);
     ck_assert_uint_eq(count(b->out.text, "createpolicy.fractional.L2::evict_first"), keep != 0);
+    expect_read_back(b);
     launch_ok(b, &ask);
     void *got = fetch(&y), *runs = fetch(&z);
     for (int64_t i = 0; i < 64 * 64; i++)
@@ -270,233 +270,6 @@ START_TEST(a_barrier_can_be_asked)
     free_tensor(&x);
     free_tensor(&y);
     free_tensor(&n);
-}
-END_TEST
-
-/* ---- inline PTX ---- */
-
-struct inline_params {
-    int32_t which, n, vec;
-};
-
-static pl_ref first_n(pl_builder *b, pl_ref r, int32_t n)
-{
-    return pl_window(b, r, PL_OFF(b, 0), PL_SHAPE(n));
-}
-
-static void inlined_body(pl_builder *b, const void *params)
-{
-    const struct inline_params *p = params;
-    const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
-    const pl_load_opt o = {.layout = p->vec > 0 ? pl_layout_strided(p->vec) : pl_layout_auto()};
-    pl_val x = pl_load_ex(b, first_n(b, pl_param(b, 0), p->n), &o),
-           y = pl_load_ex(b, first_n(b, pl_param(b, 1), p->n), &o), outs[4];
-    pl_ptx_desc d = {.n_outs = 1, .out_dtypes = {t}, .n_ins = 2, .ins = {x, y}, .effects = 1};
-    switch (p->which) {
-    case 0: d.text = "sub.s32 $0, $2, $1;"; break;
-    case 1: d.text = "{ .reg .f32 %t; mul.f32 %t, $1, $2; add.f32 $0, %t, $2; }"; break;
-    case 2: d.text = "sub.f16 $0, $1, $2;"; break;
-    case 3: /* a label in each instance; the sum in 8 bits wraps */
-        d.text = "add.s32 $0, $1, $2;\n.reg .pred %q;\nsetp.lt.s32 %q, $0, 100;\n@%q bra $$end;\n"
-                 "sub.s32 $0, $0, 50;\n$$end:";
-        break;
-    case 4: /* two outputs, one a predicate */
-        d.text = "setp.gt.f32 $1, $2, $3; min.f32 $0, $2, $3;";
-        d.n_outs = 2;
-        d.out_dtypes[1] = PL_PRED;
-        break;
-    default: /* a constant and a rank-0 input */
-        d.text = "fma.rn.f64 $0, $1, $2, $3;";
-        d.n_ins = 3;
-        d.ins[1] = pl_lit_f(b, 3.0);
-        d.ins[2] = pl_load(b, pl_at(b, pl_param(b, 1), 1));
-        d.ins[1] = pl_cast(b, pl_lit_f(b, 3.0), t);
-        break;
-    }
-    pl_inline_ptx(b, &d, outs);
-    pl_val v = p->which == 4 ? pl_select(b, outs[1], outs[0], pl_neg(b, outs[0])) : outs[0];
-    pl_store(b, first_n(b, pl_param(b, 2), p->n), v);
-}
-TENSORS(inlined, 2, 1);
-
-static const struct {
-    pl_dtype t;
-    struct inline_params p;
-} inline_cases[] = {
-    {PL_I32, {0, 128, 0}}, {PL_I32, {0, 1000, 0}}, {PL_F32, {1, 300, 0}}, {PL_F32, {1, 512, 4}},
-    {PL_F16, {2, 77, 0}},  {PL_F16, {2, 512, 4}},  {PL_I8, {3, 260, 0}},  {PL_I8, {3, 512, 4}},
-    {PL_F32, {4, 200, 0}}, {PL_F64, {5, 130, 0}},
-};
-enum { N_INLINE = sizeof inline_cases / sizeof inline_cases[0] };
-
-static double inline_wanted(int which, double x, double y, double second)
-{
-    switch (which) {
-    case 0: return y - x;
-    case 1: return x * y + y;
-    case 2: return x - y;
-    case 3: return x + y < 100 ? x + y : x + y - 50;
-    case 4: return x > y ? y : -(x < y ? x : y);
-    default: return x * 3 + second;
-    }
-}
-
-START_TEST(inline_ptx_is_applied_to_each_element)
-{
-    const struct inline_params *p = &inline_cases[_i].p;
-    const pl_dtype t = inline_cases[_i].t;
-    const int arch = chips[_i % N_CHIPS];
-    driver_use(arch, "eager");
-    pl_tensor x = tensor_new(t, PL_SHAPE(p->n), 0, 0), y = tensor_new(t, PL_SHAPE(p->n), 0, 0),
-              z = tensor_new(t, PL_SHAPE(p->n), 0, 0);
-    void *a = fill_random(&x), *b = fill_random(&y);
-    if (p->which == 3) /* some sums above 100 */
-        for (int64_t i = 0; i < p->n; i++)
-            set_elem(a, t, i, get_elem(a, t, i) * 15);
-    ck_assert_int_eq(emu.HtoD(x.address, a, tensor_span(&x)), 0);
-    fill_bytes(&z, 0xff);
-    run_ok(&(struct ask){.kernel = &inlined,
-                         .params = p,
-                         .params_bytes = sizeof *p,
-                         .arch = arch,
-                         .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
-                         .grid = {1, 1, 1},
-                         .facts = all_facts});
-    void *got = fetch(&z);
-    for (int64_t i = 0; i < p->n; i++) {
-        const double want =
-            inline_wanted(p->which, get_elem(a, t, i), get_elem(b, t, i), get_elem(b, t, 1));
-        ck_assert_msg(get_elem(got, t, i) == want, "%lld: got %g, wanted %g", (long long)i,
-                      get_elem(got, t, i), want);
-    }
-    free(got);
-    free(a);
-    free(b);
-    free_tensor(&x);
-    free_tensor(&y);
-    free_tensor(&z);
-}
-END_TEST
-
-/* With effects: once for each element of the array and for none beyond it. */
-static void effect_body(pl_builder *b, const void *params)
-{
-    (void)params;
-    pl_val v = pl_load(b, first_n(b, pl_param(b, 0), 333));
-    pl_inline_ptx(b,
-                  (&(pl_ptx_desc){.text = "red.global.add.u32 [$0], $1;",
-                                  .n_ins = 2,
-                                  .ins = {pl_scalar(b, 1), v},
-                                  .effects = PL_EFFECT_WRITE_MEMORY | PL_EFFECT_READ_MEMORY}),
-                  NULL);
-}
-
-static const pl_param_decl effect_params[] = {
-    {.name = "x", .role = PL_ROLE_IN, .min_rank = 1, .max_rank = 1, .dtypes = PL_DT(U32)},
-    {.name = "address", .role = PL_ROLE_SCALAR, .dtypes = PL_DT(I64)}};
-static const pl_kernel effect = {.struct_size = sizeof(pl_kernel),
-                                 .name = "effect",
-                                 .params = effect_params,
-                                 .n_params = 2,
-                                 .n_configs = 1,
-                                 .body = effect_body};
-
-START_TEST(effects_happen_once_for_each_element)
-{
-    driver_use(chips[_i], "eager");
-    pl_tensor x = tensor_new(PL_U32, PL_SHAPE(333), 0, 0),
-              sum = tensor_new(PL_U32, PL_SHAPE(1), 0, 0);
-    void *a = fill_random(&x);
-    double want = 0;
-    for (int64_t i = 0; i < 333; i++)
-        want += get_elem(a, PL_U32, i) + 1;
-    for (int64_t i = 0; i < 333; i++)
-        set_elem(a, PL_U32, i, get_elem(a, PL_U32, i) + 1);
-    ck_assert_int_eq(emu.HtoD(x.address, a, tensor_span(&x)), 0);
-    fill_bytes(&sum, 0);
-    run_ok(&(struct ask){.kernel = &effect,
-                         .arch = chips[_i],
-                         .args = {pl_arg_tensor(x), pl_arg_i64((int64_t)sum.address)},
-                         .grid = {1, 1, 1},
-                         .facts = all_facts});
-    void *got = fetch(&sum);
-    ck_assert(get_elem(got, PL_U32, 0) == want);
-    free(got);
-    free(a);
-    free_tensor(&x);
-    free_tensor(&sum);
-}
-END_TEST
-
-static const char *refused_text;
-static void refused_body(pl_builder *b, const void *params)
-{
-    (void)params;
-    pl_val v = pl_load(b, first_n(b, pl_param(b, 0), 128)), out;
-    pl_inline_ptx(b,
-                  (&(pl_ptx_desc){.text = refused_text,
-                                  .n_outs = 1,
-                                  .out_dtypes = {PL_F32},
-                                  .n_ins = 1,
-                                  .ins = {v},
-                                  .effects = PL_EFFECT_NONE}),
-                  &out);
-    pl_store(b, first_n(b, pl_param(b, 1), 128), out);
-}
-TENSORS(refused, 1, 1);
-
-static struct build *build_text(const char *text, int arch)
-{
-    const pl_arg x = pl_arg_tensor(pl_tensor_make(4096, PL_F32, PL_SHAPE(128)));
-    const struct ask a = {.kernel = &refused, .arch = arch, .args = {x, x}, .facts = all_facts};
-    refused_text = text;
-    return build_new(&a, 0);
-}
-
-START_TEST(inline_ptx_is_read_before_it_is_taken)
-{
-    static const struct {
-        const char *text, *says;
-        unsigned line;
-    } bad[] = {
-        {"add.f32 $0, $1", "", 1}, /* no ; */
-        {"add.f32 $0, $1, $1;\nfrob.f32 $0, $1;", "frob", 2},
-        {"add.f32 $0, $1, $2;", "", 1},            /* no such operand */
-        {"\n\nadd.f64 $0, $1, $1;", "add.f64", 3}, /* a register of another width */
-        {"} mov.f32 $0, $1; {", "", 1},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct build *b = build_text(bad[i].text, 90);
-        char line[32];
-        snprintf(line, sizeof line, ": line %u of it: ", bad[i].line);
-        ck_assert_msg(b->status == PL_E_INVALID, "%s: %d", bad[i].text, (int)b->status);
-        ck_assert_uint_eq(b->diags.list.n, 1);
-        ck_assert_int_eq(b->diags.list.data[0].info->code, 7103);
-        ck_assert_msg(strstr(b->diags.list.data[0].text, line) != NULL, "%s",
-                      b->diags.list.data[0].text);
-        ck_assert_msg(strstr(b->diags.list.data[0].text, bad[i].says) != NULL, "%s",
-                      b->diags.list.data[0].text);
-        ck_assert_int_gt(b->diags.list.data[0].where.line, 0);
-        ck_assert_ptr_null(b->out.text);
-        build_free(b);
-    }
-    /* What the text needs is in the header; what the chip has not is refused. */
-    struct build *b = build_text("tanh.approx.f32 $0, $1;", 90);
-    ck_assert_int_eq(b->status, PL_OK);
-    ck_assert_int_eq(strncmp(b->out.text, ".version 7.8\n.target sm_90\n", 27), 0);
-    build_free(b);
-    b = build_text(".reg .b64 %a; mov.b64 %a, {$1, $1}; add.rn.f32x2 %a, %a, %a; "
-                   "mov.b64 {$0, _}, %a;",
-                   100);
-    ck_assert_int_eq(b->status, PL_OK);
-    ck_assert_int_eq(strncmp(b->out.text, ".version 8.6\n.target sm_100\n", 28), 0);
-    build_free(b);
-    b = build_text(".reg .b64 %a; mov.b64 %a, {$1, $1}; add.rn.f32x2 %a, %a, %a; "
-                   "mov.b64 {$0, _}, %a;",
-                   90);
-    ck_assert_int_eq(b->status, PL_E_INVALID);
-    ck_assert_int_eq(b->diags.list.data[0].info->code, 7103);
-    build_free(b);
 }
 END_TEST
 
@@ -597,6 +370,7 @@ static void run_gather(const struct gather_case *c, int arch)
                           .facts = c->facts};
     struct build *b = build_ok(&a);
     ck_assert_int_eq(count(b->out.text, "cp.async.bulk.shared") > 0, c->is_bulk && arch >= 90);
+    expect_read_back(b);
     launch_ok(b, &a);
     void *got = fetch(&y);
     for (int64_t i = 0; i < pl_tensor_n_elems(&y); i++) {
@@ -631,236 +405,6 @@ START_TEST(rows_are_gathered)
 }
 END_TEST
 
-/* ---- dynamic schedules ---- */
-
-struct tiles_params {
-    int32_t cluster, form; /* form: 0 outside roles, 1 two warpgroups outside roles, 2 roles */
-};
-
-/* Counts in row `who` of y that the tile was worked on. */
-static void work(pl_builder *b, pl_ref y, int32_t who, pl_val tile)
-{
-    pl_ref at = pl_at(b, pl_at(b, y, who), pl_cast(b, tile, PL_I32));
-    (void)pl_atomic_in_(b, PL_ATOMIC_ADD, (pl_rv_){at, pl_lit_i(b, 1)}, NULL, PL_LOC);
-}
-
-static void tiles_body(pl_builder *b, const void *params)
-{
-    const struct tiles_params *p = params;
-    pl_block_cluster(b, p->cluster, 1, 1);
-    pl_block_warpgroups(b, p->form == 0 ? 1 : 2);
-    pl_ref y = pl_param(b, 0);
-    pl_sched s = pl_sched_clc(b, pl_dim(b, y, 1));
-    if (p->form < 2) {
-        PL_TILES(b, t, s) { work(b, y, 0, t); }
-        return;
-    }
-    PL_WARP(b, 0, 1)
-    {
-        PL_TILES(b, t, s) { work(b, y, 0, t); }
-    }
-    PL_WARP(b, 0, 3)
-    {
-        PL_TILES(b, t, s) { work(b, y, 1, t); }
-    }
-    PL_WARPGROUP(b, 1)
-    {
-        PL_TILES(b, t, s) { work(b, y, 2, t); }
-    }
-}
-TENSORS(tiles, 0, 1);
-
-START_TEST(every_tile_is_handed_out_once)
-{
-    static const int n_tiles[] = {1, 2, 3, 7, 40, 111};
-    const struct tiles_params p = {.cluster = _i / 3 == 0   ? 1
-                                              : _i / 3 == 1 ? 2
-                                                            : 4,
-                                   .form = _i % 3};
-    for (int chip = 2; chip < N_CHIPS; chip++)
-        for (size_t n = 0; n < sizeof n_tiles / sizeof n_tiles[0]; n++) {
-            driver_use(chips[chip], policies[((size_t)_i + n) % N_POLICIES]);
-            pl_tensor y = tensor_new(PL_I32, PL_SHAPE(3, n_tiles[n]), 0, 0);
-            fill_bytes(&y, 0);
-            run_ok(&(struct ask){.kernel = &tiles,
-                                 .params = &p,
-                                 .params_bytes = sizeof p,
-                                 .arch = chips[chip],
-                                 .args = {pl_arg_tensor(y)},
-                                 .grid = {(uint32_t)(n_tiles[n] * p.cluster), 1, 1},
-                                 .facts = all_facts});
-            void *got = fetch(&y);
-            for (int64_t i = 0; i < 3 * n_tiles[n]; i++) {
-                const int64_t who = i / n_tiles[n];
-                const double want = p.form == 2 ? p.cluster
-                                    : who > 0   ? 0
-                                                : p.cluster * (p.form + 1);
-                ck_assert_msg(get_elem(got, PL_I32, i) == want, "tile %lld: %g times, not %g",
-                              (long long)i, get_elem(got, PL_I32, i), want);
-            }
-            free(got);
-            free_tensor(&y);
-        }
-}
-END_TEST
-
-/* ---- CTAs without work ---- */
-
-struct idle_params {
-    int32_t cluster,
-        form; /* form: 0 a loop, 1 a condition, 2 roles; 3 roles of which one does more */
-};
-
-/* y[tile] = x[tile] for the tiles there are, through a barrier. */
-static void copy_tile(pl_builder *b, pl_ref buf, pl_bar full, pl_val tile)
-{
-    pl_copy_gmem_to_smem(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, tile), PL_SHAPE(128)), buf, full);
-    pl_barrier_wait(b, full);
-    pl_store(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, tile), PL_SHAPE(128)), pl_load(b, buf));
-    pl_commit_smem(b);
-}
-
-static void idle_body(pl_builder *b, const void *params)
-{
-    const struct idle_params *p = params;
-    pl_block_cluster(b, p->cluster, 1, 1);
-    pl_block_warpgroups(b, p->form < 2 ? 1 : 2);
-    pl_ref x = pl_param(b, 0);
-    pl_ref buf = pl_smem(b, PL_F32, PL_SHAPE(128), PL_SWIZZLE_NONE);
-    pl_bar full = pl_barrier(b, 1), ready = pl_barrier(b, 1);
-    pl_sched s = pl_sched_static(b, pl_cdiv(b, pl_dim(b, x, 0), 128));
-    if (p->form == 0)
-        PL_TILES(b, t, s) { copy_tile(b, buf, full, t); }
-    if (p->form == 1)
-        PL_IF(b, pl_lt(b, s.first, s.end)) { copy_tile(b, buf, full, s.first); }
-    if (p->form < 2)
-        return;
-    PL_WARPGROUP(b, 0)
-    {
-        PL_TILES(b, t, s)
-        {
-            copy_tile(b, buf, full, t);
-            pl_barrier_arrive(b, ready);
-        }
-    }
-    PL_WARPGROUP(b, 1)
-    {
-        PL_TILES(b, t, s) { pl_barrier_wait(b, ready); }
-        if (p->form == 3)
-            (void)pl_atomic_in_(b, PL_ATOMIC_ADD,
-                                (pl_rv_){pl_at(b, pl_param(b, 2), 0), pl_lit_i(b, 1)}, NULL,
-                                PL_LOC);
-    }
-}
-TENSORS(idle, 1, 2);
-
-START_TEST(a_cta_without_work_does_nothing)
-{
-    const struct idle_params p = {.cluster = 1 + _i / 4, .form = _i % 4};
-    driver_use(90, policies[_i % N_POLICIES]);
-    const int64_t n = 128 * 5 - 7; /* 5 tiles for 12 clusters */
-    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(n), 0, 0), y = tensor_new(PL_F32, PL_SHAPE(n), 0, 0),
-              z = tensor_new(PL_I32, PL_SHAPE(1), 0, 0);
-    void *want = fill_random(&x);
-    fill_bytes(&y, 0xff);
-    fill_bytes(&z, 0);
-    const struct ask a = {.kernel = &idle,
-                          .params = &p,
-                          .params_bytes = sizeof p,
-                          .arch = 90,
-                          .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
-                          .grid = {12 * (uint32_t)p.cluster, 1, 1},
-                          .facts = all_facts};
-    struct build *b = build_ok(&a);
-    const char *init = strstr(b->out.text, "mbarrier.init"), *jump = strstr(b->out.text, " bra ");
-    ck_assert_ptr_nonnull(init);
-    ck_assert_int_eq(jump != NULL && jump < init, p.form != 3);
-    launch_ok(b, &a);
-    void *got = fetch(&y), *more = fetch(&z);
-    for (int64_t i = 0; i < n; i++)
-        ck_assert(get_elem(got, PL_F32, i) == get_elem(want, PL_F32, i));
-    ck_assert(get_elem(more, PL_I32, 0) == (p.form == 3 ? 12 * p.cluster : 0));
-    free(got);
-    free(more);
-    free(want);
-    free_tensor(&x);
-    free_tensor(&y);
-    free_tensor(&z);
-    build_free(b);
-}
-END_TEST
-
-/* ---- texts ---- */
-
-static const char *read_again(struct build *b, const char *text)
-{
-    struct pl_fn fn;
-    struct pl_buf out;
-    struct pl_ir_read_error error;
-    ck_assert_msg(pl_ir_read(&fn, &b->arena, &b->diags, "text", text, &error), "line %d: %s\n%s",
-                  error.line, error.text, text);
-    pl_buf_init(&out, &b->arena, 0);
-    pl_ir_print(&fn, &out);
-    return out.text;
-}
-
-/* Traces and plans with these operations read back, and what is read prints and emits the same. */
-START_TEST(traces_and_plans_read_back)
-{
-    static const struct prefetch_params window = {{64, 64}, 8};
-    static const struct inline_params two = {4, 200, 0};
-    static const struct gather_params rows = {16, 64, 0, 0, 20, 0, 0};
-    static const struct tiles_params roles = {2, 2};
-    static const struct idle_params loop = {2, 2};
-    static const struct {
-        const pl_kernel *kernel;
-        const void *params;
-        size_t params_bytes;
-        int rank;
-    } cases[] = {{&prefetch, &window, sizeof window, 2}, {&poll, NULL, 0, 2},
-                 {&inlined, &two, sizeof two, 1},        {&gathered, &rows, sizeof rows, 2},
-                 {&tiles, &roles, sizeof roles, 2},      {&idle, &loop, sizeof loop, 1}};
-    for (size_t i = 0; i < PL_COUNT(cases); i++) {
-        pl_tensor t =
-            pl_tensor_make(4096, PL_F32, cases[i].rank == 1 ? PL_SHAPE(4096) : PL_SHAPE(64, 64));
-        struct ask a = {.kernel = cases[i].kernel,
-                        .params = cases[i].params,
-                        .params_bytes = cases[i].params_bytes,
-                        .arch = 100,
-                        .args = {pl_arg_tensor(t), pl_arg_tensor(t), pl_arg_tensor(t)},
-                        .facts = all_facts};
-        if (cases[i].kernel == &gathered) {
-            a.args[1].u.tensor = pl_tensor_make(4096, PL_I32, PL_SHAPE(2, 16));
-            a.args[2].u.tensor = pl_tensor_make(4096, PL_F32, PL_SHAPE(2, 16, 64));
-        } else if (cases[i].kernel == &poll) {
-            a.args[2].u.tensor = pl_tensor_make(4096, PL_I32, PL_SHAPE(1));
-        } else if (cases[i].kernel == &tiles) {
-            a.args[0].u.tensor.dtype = PL_I32;
-        } else if (cases[i].kernel == &idle) {
-            a.args[2].u.tensor.dtype = PL_I32;
-        }
-        struct build *b = build_ok(&a);
-        struct pl_buf text, again;
-        struct pl_plan plan;
-        struct pl_plan_error error;
-        struct pl_emitted out;
-        pl_buf_init(&text, &b->arena, 0);
-        pl_ir_print(&b->fn, &text);
-        ck_assert_str_eq(text.text, read_again(b, text.text));
-        pl_buf_init(&text, &b->arena, 0);
-        pl_plan_print(&b->plan, &text);
-        ck_assert_msg(pl_plan_read(text.text, text.n_bytes, &b->arena, &plan, &error),
-                      "line %u: %s", error.line, error.text);
-        pl_buf_init(&again, &b->arena, 0);
-        pl_plan_print(&plan, &again);
-        ck_assert_str_eq(text.text, again.text);
-        ck_assert_int_eq(pl_emit_plan(&plan, "pl_test", 0, &b->arena, &b->diags, &out), PL_OK);
-        ck_assert_str_eq(out.text, b->out.text);
-        build_free(b);
-    }
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("plan_ops");
@@ -870,13 +414,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, prefetches_ask_for_what_is_there, 0, N_PREFETCH);
     tcase_add_loop_test(t, copies_say_what_l2_keeps, 0, 2 * (N_CHIPS - 1));
     tcase_add_loop_test(t, a_barrier_can_be_asked, 0, N_CHIPS * N_POLICIES);
-    tcase_add_loop_test(t, inline_ptx_is_applied_to_each_element, 0, N_INLINE);
-    tcase_add_loop_test(t, effects_happen_once_for_each_element, 0, N_CHIPS);
-    tcase_add_test(t, inline_ptx_is_read_before_it_is_taken);
     tcase_add_loop_test(t, rows_are_gathered, 0, N_GATHER);
-    tcase_add_loop_test(t, every_tile_is_handed_out_once, 0, 9);
-    tcase_add_loop_test(t, a_cta_without_work_does_nothing, 0, 8);
-    tcase_add_test(t, traces_and_plans_read_back);
     suite_add_tcase(s, t);
     return s;
 }

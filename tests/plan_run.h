@@ -7,6 +7,8 @@
 #include "jit/emit.h"
 #include "src/check/check.h"
 #include "src/ir/ir.h"
+#include "src/ir/print.h"
+#include "src/ir/read.h"
 #include "src/plan/plan.h"
 
 #include <plaunch.h>
@@ -148,6 +150,33 @@ static inline struct build *build_ok(const struct ask *a)
     ck_assert_msg(pl_plan_verify(&b->plan, &faults), "%s for sm_%d: %s", a->kernel->name, a->arch,
                   faults.text);
     return b;
+}
+
+/* Trace and plan read back: what is read prints the same, and emits the same text. */
+static inline void expect_read_back(struct build *b)
+{
+    struct pl_buf text, again;
+    struct pl_fn fn;
+    struct pl_ir_read_error trace_error;
+    struct pl_plan plan;
+    struct pl_plan_error error;
+    struct pl_emitted out;
+    pl_buf_init(&text, &b->arena, 0);
+    pl_buf_init(&again, &b->arena, 0);
+    pl_ir_print(&b->fn, &text);
+    ck_assert_msg(pl_ir_read(&fn, &b->arena, &b->diags, "text", text.text, &trace_error),
+                  "line %d: %s\n%s", trace_error.line, trace_error.text, text.text);
+    pl_ir_print(&fn, &again);
+    ck_assert_str_eq(text.text, again.text);
+    pl_buf_init(&text, &b->arena, 0);
+    pl_buf_init(&again, &b->arena, 0);
+    pl_plan_print(&b->plan, &text);
+    ck_assert_msg(pl_plan_read(text.text, text.n_bytes, &b->arena, &plan, &error), "line %u: %s",
+                  error.line, error.text);
+    pl_plan_print(&plan, &again);
+    ck_assert_str_eq(text.text, again.text);
+    ck_assert_int_eq(pl_emit_plan(&plan, "pl_test", 0, &b->arena, &b->diags, &out), PL_OK);
+    ck_assert_str_eq(out.text, b->out.text);
 }
 
 /* ---- the emulated driver ---- */
@@ -330,6 +359,7 @@ static inline void launch_ok(const struct build *b, const struct ask *a)
 static inline void run_ok(const struct ask *a)
 {
     struct build *b = build_ok(a);
+    expect_read_back(b);
     launch_ok(b, a);
     build_free(b);
 }
