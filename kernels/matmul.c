@@ -1,7 +1,6 @@
 /*
  * matmul: arguments, configurations, and what the bodies share. Arranging makes few cases of many: a column-major operand is the
- * row-major matrix with its axes exchanged (and then K is its other axis), a column-major y makes the transposed problem, a bias
- * is a matrix with a stride of 0.
+ * row-major matrix with its axes exchanged (and then K is its other axis), a column-major y makes the transposed problem.
  */
 #include "kernels/matmul.h"
 
@@ -129,24 +128,12 @@ static void add_axes(pl_tensor *t, const pl_tensor *y)
     t->rank = y->rank;
 }
 
-/* (n) as (…, m, n) with n's stride alone. */
-static void spread_bias(pl_tensor *t, const pl_tensor *y)
-{
-    const int64_t stride = t->strides[0];
-    t->rank = y->rank;
-    memcpy(t->shape, y->shape, sizeof t->shape);
-    memset(t->strides, 0, sizeof t->strides);
-    t->strides[t->rank - 1] = stride;
-}
-
 static uint32_t arrange(const pl_request *request, pl_arg *args)
 {
     uint32_t bits = 0;
     pl_tensor *const y = &args[PL_MM_Y].u.tensor;
     (void)request;
-    if (args[PL_MM_BIAS].kind == PL_ARG_TENSOR)
-        spread_bias(&args[PL_MM_BIAS].u.tensor, y);
-    for (int i = 0; i <= PL_MM_BIAS; i++)
+    for (int i = 0; i <= PL_MM_C; i++)
         if (args[i].kind == PL_ARG_TENSOR)
             add_axes(&args[i].u.tensor, y);
     if (is_column_major(y)) {
@@ -154,7 +141,7 @@ static uint32_t arrange(const pl_request *request, pl_arg *args)
         bits |= PL_MM_IS_MIRRORED;
         args[PL_MM_A] = args[PL_MM_B];
         args[PL_MM_B] = a;
-        for (int i = 0; i <= PL_MM_BIAS; i++)
+        for (int i = 0; i <= PL_MM_C; i++)
             if (args[i].kind == PL_ARG_TENSOR)
                 exchange_axes(&args[i].u.tensor);
     }
@@ -183,11 +170,13 @@ static bool has_good_dtypes(const pl_request *request)
     const pl_matmul_options *o = request->options;
     const bool is_known = a == b || is_pair(PL_DT(E4M3) | PL_DT(E5M2), a, b) ||
                           is_pair(PL_DT(F32) | PL_DT(TF32), a, b);
-    if (tensor_of(request, PL_MM_Y)->dtype != PL_I32)
-        return is_known;
-    const pl_tensor *c = tensor_of(request, PL_MM_C);
-    return is_known && a == PL_I8 && o->activation == PL_ACTIVATION_NONE &&
-           (c == NULL || c->dtype == PL_I32) && tensor_of(request, PL_MM_BIAS) == NULL &&
+    const pl_tensor *c = tensor_of(request, PL_MM_C), *y = tensor_of(request, PL_MM_Y);
+    if (!is_known || (c != NULL && c->dtype != y->dtype))
+        return false;
+    if (y->dtype != PL_I32)
+        return true;
+    return a == PL_I8 && o->activation == PL_ACTIVATION_NONE &&
+           tensor_of(request, PL_MM_BIAS) == NULL &&
            request->args[PL_MM_ALPHA].kind == PL_ARG_NONE &&
            request->args[PL_MM_BETA].kind == PL_ARG_NONE;
 }
@@ -265,6 +254,7 @@ static bool configure(const pl_request *request, int32_t config, void *params)
     p->activation = o->activation;
     p->a_is_across = (request->arrangement & PL_MM_A_IS_ACROSS) != 0;
     p->b_is_across = (request->arrangement & PL_MM_B_IS_ACROSS) != 0;
+    p->bias_axis = (request->arrangement & PL_MM_IS_MIRRORED) != 0 ? 0 : 1;
     return o->activation >= 0 && o->activation < PL_ACTIVATION_COUNT && can_serve(row, request);
 }
 
@@ -358,29 +348,41 @@ static pl_val activate(pl_builder *b, int32_t activation, pl_val x)
     return x;
 }
 
-static pl_val load_addend(pl_builder *b, int32_t param, const struct pl_mm_place *at, pl_offs mn,
-                          pl_shape s)
+/* The part's stretch of the bias, for each of its rows (or, mirrored, columns). */
+static pl_val load_bias(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_part *part)
 {
-    pl_ref t = pl_mm_plane(b, param, at);
-    return pl_load(b, pl_window(b, t, mn, s));
+    const int32_t axis = p->bias_axis;
+    pl_ref stretch = pl_window(b, pl_param(b, PL_MM_BIAS), PL_OFF(b, part->mn.o[axis]),
+                               PL_SHAPE(part->s.d[axis]));
+    pl_val v = pl_cast(b, pl_load(b, stretch), PL_F32);
+    return pl_broadcast(b, v, 1 - axis, part->s.d[1 - axis]);
+}
+
+pl_val pl_mm_finish(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_part *part)
+{
+    const pl_dtype to = pl_dtype_of(b, pl_param(b, PL_MM_Y));
+    const bool has_c = part->c.id != 0;
+    if (to == PL_I32)
+        return has_c ? pl_add(b, part->sum, part->c) : part->sum;
+    pl_val v = pl_cast(b, part->sum, PL_F32);
+    if (pl_has_arg(b, PL_MM_ALPHA))
+        v = pl_mul(b, v, pl_scalar(b, PL_MM_ALPHA));
+    if (has_c) {
+        pl_val c = pl_cast(b, part->c, PL_F32);
+        v = pl_has_arg(b, PL_MM_BETA) ? pl_fma(b, c, pl_scalar(b, PL_MM_BETA), v) : pl_add(b, v, c);
+    }
+    if (pl_has_arg(b, PL_MM_BIAS))
+        v = pl_add(b, v, load_bias(b, p, part));
+    return pl_cast(b, activate(b, p->activation, v), to);
 }
 
 pl_val pl_mm_epilogue(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_place *at,
                       pl_val sum, pl_offs mn, pl_shape s)
 {
-    const pl_dtype to = pl_dtype_of(b, pl_param(b, PL_MM_Y));
-    if (to == PL_I32)
-        return pl_has_arg(b, PL_MM_C) ? pl_add(b, sum, load_addend(b, PL_MM_C, at, mn, s)) : sum;
-    pl_val v = pl_cast(b, sum, PL_F32);
-    if (pl_has_arg(b, PL_MM_ALPHA))
-        v = pl_mul(b, v, pl_scalar(b, PL_MM_ALPHA));
-    if (pl_has_arg(b, PL_MM_C)) {
-        pl_val c = pl_cast(b, load_addend(b, PL_MM_C, at, mn, s), PL_F32);
-        v = pl_has_arg(b, PL_MM_BETA) ? pl_fma(b, c, pl_scalar(b, PL_MM_BETA), v) : pl_add(b, v, c);
-    }
-    if (pl_has_arg(b, PL_MM_BIAS))
-        v = pl_add(b, v, pl_cast(b, load_addend(b, PL_MM_BIAS, at, mn, s), PL_F32));
-    return pl_cast(b, activate(b, p->activation, v), to);
+    struct pl_mm_part part = {.sum = sum, .mn = mn, .s = s};
+    if (pl_has_arg(b, PL_MM_C))
+        part.c = pl_load(b, pl_window(b, pl_mm_plane(b, PL_MM_C, at), mn, s));
+    return pl_mm_finish(b, p, &part);
 }
 
 static void body(pl_builder *b, const void *params)
@@ -406,7 +408,7 @@ static const pl_param_decl params_[PL_MM_N_PARAMS] = {
     [PL_MM_A] = PL_PARAM("a", PL_ROLE_IN, 2, 5, DT_OPERANDS),
     [PL_MM_B] = PL_PARAM("b", PL_ROLE_IN, 2, 5, DT_OPERANDS),
     [PL_MM_Y] = PL_PARAM("y", PL_ROLE_OUT, 2, 5, DT_SUMS),
-    [PL_MM_C] = OPTIONAL("c", PL_ROLE_IN, 5, DT_SUMS, PL_FACT_I32),
+    [PL_MM_C] = OPTIONAL("c", PL_ROLE_IN, 5, DT_SUMS, PL_KERNEL_FACTS),
     [PL_MM_BIAS] = OPTIONAL("bias", PL_ROLE_IN, 1, PL_DT_FLOATS, PL_FACT_I32),
     [PL_MM_ALPHA] = OPTIONAL("alpha", PL_ROLE_SCALAR, 0, PL_DT(F32), 0),
     [PL_MM_BETA] = OPTIONAL("beta", PL_ROLE_SCALAR, 0, PL_DT(F32), 0),

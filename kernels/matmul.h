@@ -4,9 +4,9 @@
  * matmul: what its bodies share. matmul.c arranges the arguments, lists the configurations and chooses one; each body is a file
  * (matmul_<path>.c) and serves some chips. The whole is described in docs/matmul.md.
  *
- * A body sees arranged arguments: y, c and bias are (…, m, n) with as many axes each, whatever they were; a is (…, m, k), or
+ * A body sees arranged arguments: y and c are (…, m, n) with as many axes each, whatever they were; a is (…, m, k), or
  * (…, k, m) when it is *across*; b is (…, n, k), or (…, k, n) when it is across. Across says that K is the row axis of the
- * stored matrix. Operands of fewer axes, and the bias, have strides of 0 where they are broadcast.
+ * stored matrix. Operands of fewer axes have strides of 0 where they are broadcast. The bias goes along bias_axis of y.
  */
 #include <plaunch.h>
 
@@ -36,6 +36,7 @@ struct pl_mm_config {
     int32_t raster_width; /* of the strips that tiles are walked in */
     int32_t activation;   /* pl_activation */
     int32_t a_is_across, b_is_across;
+    int32_t bias_axis; /* of a matrix y: 1, or 0 when y is mirrored */
 };
 
 /* A row of the list. tile_k counts bytes there: a row of the widest swizzle, whatever the type. */
@@ -88,4 +89,12 @@ pl_ref pl_mm_plane(pl_builder *b, int32_t param, const struct pl_mm_place *at);
  */
 pl_val pl_mm_epilogue(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_place *at,
                       pl_val sum, pl_offs mn, pl_shape s);
+
+/* The same for a body that brings c in its own way: c is its part of shape s, or none where the argument is absent. */
+struct pl_mm_part {
+    pl_val sum, c;
+    pl_offs mn;
+    pl_shape s;
+};
+pl_val pl_mm_finish(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_part *part);
 #endif

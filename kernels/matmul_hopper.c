@@ -13,16 +13,21 @@
  */
 #include "kernels/matmul.h"
 
-enum { CONSUMER_ROWS = 64, RING = 2, PRODUCER_REGISTERS = 40 };
+enum { CONSUMER_ROWS = 64, RING = 2, PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232 };
 
-/* A tile for several CTAs comes by the engine alone: aligned, and as the instruction wants it. */
+/*
+ * A tile for several CTAs comes by the engine alone: aligned, and as the instruction wants it. Without the engine three warpgroups keep
+ * the registers that they begin with, too few for sums of 256 columns.
+ */
 bool pl_mm_hopper_serves(const pl_request *request, const struct pl_mm_config *p)
 {
     const pl_fact_set need = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE;
+    const bool needs_engine =
+        p->cluster_m * p->cluster_n > 1 || (p->n_consumers > 1 && p->tile_n > 128);
     const bool is_16_bit = pl_dtype_bits(request->args[PL_MM_A].u.tensor.dtype) == 16;
     const bool is_direct =
         is_16_bit || (request->arrangement & (PL_MM_A_IS_ACROSS | PL_MM_B_IS_ACROSS)) == 0;
-    return p->cluster_m * p->cluster_n == 1 || ((request->facts & need) == need && is_direct);
+    return !needs_engine || ((request->facts & need) == need && is_direct);
 }
 
 /* ---- operands ---- */
@@ -102,6 +107,9 @@ struct kernel {
     pl_val rank_m, rank_n; /* of the CTA in its cluster */
     pl_ref stage;          /* (warpgroups, RING, CONSUMER_ROWS, columns) */
     int32_t stage_cols;
+    pl_bar c_is_there; /* a barrier for each consuming warpgroup; none without c */
+    bool
+        is_by_engine; /* operands come by tensor copies, which one warp issues; else by all threads of warpgroup 0 */
 };
 
 /* The CTA's tile of the cluster's: row and column in tiles of a CTA. */
@@ -132,26 +140,37 @@ static void load_tiles(pl_builder *b, const struct kernel *k)
     }
 }
 
+/* c's chunk comes through the staging tile that the result leaves by: a thread reads and writes the same elements of it. */
+static pl_val load_c(pl_builder *b, const struct kernel *k, pl_ref c, pl_ref stage, pl_val unit)
+{
+    pl_bar there = pl_bar_at(b, k->c_is_there, unit);
+    pl_copy_gmem_to_smem(b, c, stage, there);
+    pl_barrier_wait(b, there);
+    return pl_load(b, stage);
+}
+
 /* Chunk by chunk to y; m: the warpgroup's first row. */
 static void write_tile(pl_builder *b, const struct kernel *k, const struct pl_mm_place *at,
                        pl_ref acc, pl_val m)
 {
     const pl_shape s = PL_SHAPE(CONSUMER_ROWS, k->stage_cols);
     pl_val unit = pl_sub(b, pl_warpgroup_id(b), 1);
-    pl_ref ring = pl_at(b, k->stage, unit), y = pl_mm_plane(b, PL_MM_Y, at);
+    pl_ref ring = pl_at(b, k->stage, unit), y = pl_mm_plane(b, PL_MM_Y, at),
+           c = pl_mm_plane(b, PL_MM_C, at);
     const int32_t n_chunks = k->p->tile_n / k->stage_cols;
     /* what may still be on its way when a slot is written again; across tiles too, so an odd number leaves none */
     const int32_t n_pending = n_chunks % RING == 0 ? RING - 1 : 0;
-    for (int32_t c = 0; c < n_chunks; c++) {
-        pl_val n = pl_add(b, pl_mul(b, at->col, k->p->tile_n), c * k->stage_cols);
-        const pl_offs mn = PL_OFF(b, m, n);
-        pl_val sum = pl_acc_load(b, pl_tile(b, acc, PL_OFF(b, 0, c), s));
-        pl_val v = pl_mm_epilogue(b, k->p, at, sum, mn, s);
-        pl_ref stage = pl_at(b, ring, c % RING);
+    for (int32_t i = 0; i < n_chunks; i++) {
+        pl_val n = pl_add(b, pl_mul(b, at->col, k->p->tile_n), i * k->stage_cols);
+        struct pl_mm_part part = {.mn = PL_OFF(b, m, n), .s = s};
+        pl_ref stage = pl_at(b, ring, i % RING);
         pl_wait_smem_to_gmem_read(b, n_pending);
-        pl_store(b, stage, v);
+        if (c.id != 0)
+            part.c = load_c(b, k, pl_window(b, c, part.mn, s), stage, unit);
+        part.sum = pl_acc_load(b, pl_tile(b, acc, PL_OFF(b, 0, i), s));
+        pl_store(b, stage, pl_mm_finish(b, k->p, &part));
         pl_commit_smem(b);
-        pl_copy_smem_to_gmem(b, stage, pl_window(b, y, mn, s));
+        pl_copy_smem_to_gmem(b, stage, pl_window(b, y, part.mn, s));
     }
 }
 
@@ -177,18 +196,11 @@ static void multiply_tiles(pl_builder *b, const struct kernel *k)
 
 /* ---- the whole ---- */
 
-/* What three or two warpgroups may have of the register file, the loading one having few. */
-static int32_t consumer_registers(const struct pl_mm_config *p)
+/* Registers of the loading warpgroup go to the others, but where its threads move elements; one consumer has enough as it is. */
+static void share_registers(pl_builder *b, const struct kernel *k, bool is_producer)
 {
-    return p->n_consumers == 1 ? 216 : 232;
-}
-
-/* Tensor copies, which one warp issues; else all threads of the warpgroup move elements. */
-static bool is_by_engine(pl_builder *b, const struct kernel *k)
-{
-    return pl_has_fact(b, PL_MM_A, PL_FACT_ALIGN16) &&
-           pl_has_fact(b, PL_MM_A, PL_FACT_UNIT_STRIDE) &&
-           k->a.is_across == k->a.is_stored_across && k->b.is_across == k->b.is_stored_across;
+    if (k->is_by_engine && k->p->n_consumers > 1)
+        pl_set_max_registers(b, is_producer ? PRODUCER_REGISTERS : CONSUMER_REGISTERS);
 }
 
 static int32_t stage_cols(pl_dtype y) { return 128 * 8 / pl_dtype_bits(y); }
@@ -213,11 +225,17 @@ void pl_mm_hopper_body(pl_builder *b, const struct pl_mm_config *p)
     k.k_tiles = pl_cdiv(b, k.q.k, p->tile_k);
     k.rank_m = p->cluster_m > 1 ? pl_cluster_rank(b) : pl_lit_i(b, 0);
     k.rank_n = p->cluster_n > 1 ? pl_cluster_rank(b) : pl_lit_i(b, 0);
+    k.is_by_engine = pl_has_fact(b, PL_MM_A, PL_FACT_ALIGN16) &&
+                     pl_has_fact(b, PL_MM_A, PL_FACT_UNIT_STRIDE) &&
+                     k.a.is_across == k.a.is_stored_across && k.b.is_across == k.b.is_stored_across;
+    const pl_barrier_desc one_each = {.n_barriers = p->n_consumers, .n_arrivals = 1};
+    if (pl_has_arg(b, PL_MM_C))
+        k.c_is_there = pl_barriers(b, &one_each);
 
     PL_WARPGROUP(b, 0)
     {
-        pl_set_max_registers(b, PRODUCER_REGISTERS);
-        if (is_by_engine(b, &k)) {
+        share_registers(b, &k, true);
+        if (k.is_by_engine) {
             PL_WARP(b, 0, 0) { load_tiles(b, &k); }
         } else {
             load_tiles(b, &k);
@@ -225,7 +243,7 @@ void pl_mm_hopper_body(pl_builder *b, const struct pl_mm_config *p)
     }
     PL_WARPGROUPS(b, 1, p->n_consumers)
     {
-        pl_set_max_registers(b, consumer_registers(p));
+        share_registers(b, &k, false);
         multiply_tiles(b, &k);
     }
 }

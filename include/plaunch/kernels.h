@@ -59,8 +59,8 @@ extern PL_API const pl_kernel pl_kernel_rmsnorm;
  *
  *   a, b       f32 (as tf32, unless is_exact) tf32 f16 bf16 e4m3 e5m2 i8; the same type, or e4m3 with e5m2, f32 with tf32.
  *              Sums are f32, of i8 i32. docs/matmul.md says for each chip how a type is multiplied
- *   y          f32 f16 bf16; i32 for i8, then with c of i32 alone
- *   c          like y, or one matrix (m, n) for all batches; f32 f16 bf16. Optional
+ *   y          f32 f16 bf16; i32 for i8, then with c alone
+ *   c          like y and of its type, or one matrix (m, n) for all batches. Optional
  *   bias       (n) f32 f16 bf16. Optional
  *   alpha      f32, absent: 1.   beta f32, absent: 1
  *
