@@ -37,6 +37,21 @@
         .first_arch = 90, .last_arch = 90                                                          \
     }
 
+/* Tiles of 64 bytes of K, in slots that fill the smallest chip's shared memory, or leave room for a second CTA. The path looks at the chip. */
+#define PORTABLE(m, n, stages_, n_warpgroups)                                                      \
+    {                                                                                              \
+        .config = {.path = PL_MM_PORTABLE,                                                         \
+                   .tile_m = (m),                                                                  \
+                   .tile_n = (n),                                                                  \
+                   .tile_k = 64,                                                                   \
+                   .stages = (stages_),                                                            \
+                   .cluster_m = 1,                                                                 \
+                   .cluster_n = 1,                                                                 \
+                   .n_consumers = (n_warpgroups),                                                  \
+                   .raster_width = 8},                                                             \
+        .first_arch = 80, .last_arch = 121                                                         \
+    }
+
 static const struct pl_mm_row rows[] = {
     SIMPLE(1, 128),
     SIMPLE(8, 128),
@@ -49,6 +64,10 @@ static const struct pl_mm_row rows[] = {
     HOPPER(64, 256, 4, 1, 1),
     HOPPER(64, 128, 4, 1, 1),
     HOPPER(64, 64, 5, 1, 1),
+    PORTABLE(256, 128, 4, 2),
+    PORTABLE(128, 128, 4, 2),
+    PORTABLE(64, 128, 4, 1),
+    PORTABLE(64, 64, 5, 1),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -59,6 +78,7 @@ static const struct {
 } paths[PL_MM_PATH_COUNT] = {
     [PL_MM_SIMPLE] = {pl_mm_simple_serves, pl_mm_simple_body, pl_mm_tile_dims},
     [PL_MM_HOPPER] = {pl_mm_hopper_serves, pl_mm_hopper_body, pl_mm_persistent_dims},
+    [PL_MM_PORTABLE] = {pl_mm_portable_serves, pl_mm_portable_body, pl_mm_tile_dims},
 };
 
 /* ---- arguments ---- */

@@ -214,7 +214,7 @@ static void move_elements(const struct pl_copy *c, bool is_outside, uint32_t lat
     r.n_words = pl_chunk_n_words(c->ga->dtype, r.vec);
     const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
     r.is_bounded = is_bounded;
-    if (!is_bounded || r.vec == 1 || is_outside) {
+    if (!is_bounded || r.vec == 1 || is_outside || r.is_later) {
         element_rounds(&r);
         return;
     }

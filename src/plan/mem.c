@@ -666,6 +666,11 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         return;
     }
+    if (r->space == PL_SPACE_REGS && r->view != PL_VIEW_ROOT) { /* a part of a variable */
+        pl_lower_refuse(l, op);
+        l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
+        return;
+    }
     if (r->space == PL_SPACE_REGS) {
         pl_load_variable(l, id, r->array);
         const struct pl_lval v = l->vals[id];
@@ -693,6 +698,10 @@ void pl_lower_store(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     (void)id;
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     const struct pl_lval v = pl_lval_of(l, op->args[0]);
+    if (r->space == PL_SPACE_REGS && r->view != PL_VIEW_ROOT) {
+        pl_lower_refuse(l, op);
+        return;
+    }
     if (r->space == PL_SPACE_REGS) {
         pl_store_variable(l, r->array, &v);
         return;
