@@ -109,6 +109,8 @@ static void settle(struct pl_async_op *op, struct pl_async_bar *bar, const struc
 {
     bar->last_line = op->line;
     bar->n_phases += has_completed;
+    if (has_completed)
+        pl_async_wake(op->signal);
     if (pl_race_is_on(op->w))
         pl_race_signal(op, has_completed);
     pl_async_bar_set(op->signal, b);

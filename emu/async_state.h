@@ -257,6 +257,8 @@ void pl_async_fence_init(struct pl_emu_warp *w);
 
 /* ---- mbarrier objects in shared memory: async_bar.c -------------------------------------------------------------------- */
 
+/* A phase is over: who sleeps on it is through, even if the next one of its parity begins before he is looked at (exec_mbar.c). */
+void pl_async_wake(struct pl_async_place p);
 /* The live barrier at a place, or NULL: a fault was raised. */
 struct pl_async_bar *pl_async_bar_at(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
                                      const char *what);

@@ -140,10 +140,13 @@ enum pl_emu_status pl_emu_exec_mbar_inval(struct pl_emu_warp *w, const struct pl
 
 /* ---- expect_tx, complete_tx, arrive ------------------------------------------------------------------------------------------ */
 
-static void note_change(struct pl_async_bar *bar, const struct pl_emu_ins *ins, bool has_completed)
+static void note_change(struct pl_async_bar *bar, struct pl_async_place p,
+                        const struct pl_emu_ins *ins, bool has_completed)
 {
     bar->last_line = ins->line;
     bar->n_phases += has_completed;
+    if (has_completed)
+        pl_async_wake(p);
 }
 
 static enum pl_emu_status tx_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
@@ -163,7 +166,7 @@ static enum pl_emu_status tx_lane(struct pl_emu_warp *w, const struct pl_emu_ins
                                      : pl_mbar_complete_tx(&b, n_bytes, &has_completed);
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
-    note_change(bar, ins, has_completed);
+    note_change(bar, p, ins, has_completed);
     if (pl_race_is_on(w))
         pl_race_bar_arrive(w, lane, p, false, has_completed);
     pl_async_bar_set(p, &b);
@@ -226,7 +229,7 @@ static enum pl_emu_status arrive_lane(struct pl_emu_warp *w, const struct pl_emu
     enum pl_mbar_error e = pl_mbar_arrive(&b, &op, &has_completed);
     if (e != PL_MBAR_OK)
         return error_at(w, lane, p, e, &b);
-    note_change(bar, ins, has_completed);
+    note_change(bar, p, ins, has_completed);
     if (pl_race_is_on(w))
         pl_race_bar_arrive(w, lane, p, !is_relaxed(ins), has_completed);
     pl_async_bar_set(p, &b);
@@ -255,7 +258,8 @@ enum pl_emu_status pl_emu_exec_mbar_pending_count(struct pl_emu_warp *w,
 
 /* ---- test_wait, try_wait ------------------------------------------------------------------------------------------------------- */
 
-enum { IS_TIMED_OUT = 1 }; /* stage of a sleeping try_wait that is to end with false */
+/* Stages of a sleeping try_wait: it is to end with false; the phase that it waits for is over, whatever came after it. */
+enum { IS_TIMED_OUT = 1, IS_OVER = 2 };
 
 static struct pl_async_place waited(const struct pl_emu_group *g)
 {
@@ -266,7 +270,29 @@ static bool poll_bar(struct pl_emu_warp *w, struct pl_emu_group *g)
 {
     (void)w;
     struct pl_mbar b = pl_async_bar_get(waited(g));
-    return g->stage == IS_TIMED_OUT || pl_mbar_test_parity(&b, (uint32_t)g->wait.b);
+    return g->stage != 0 || pl_mbar_test_parity(&b, (uint32_t)g->wait.b);
+}
+
+static bool sleeps_on(const struct pl_emu_group *g, struct pl_async_place p)
+{
+    return g->state == PL_EMU_GROUP_BLOCKED && g->wait.poll == poll_bar && g->stage == 0 &&
+           g->wait.where == p.cta && g->wait.a == p.offset_bytes;
+}
+
+void pl_async_wake(struct pl_async_place p)
+{
+    for (uint32_t i = 0; i < p.cta->n_warps; i++) {
+        struct pl_emu_warp *w = &p.cta->warps[i];
+        struct pl_emu_group *only = w->n_groups == 1 ? &w->groups[w->turn] : NULL;
+        if (only != NULL && only->state != PL_EMU_GROUP_FREE) {
+            if (sleeps_on(only, p))
+                only->stage = IS_OVER;
+            continue;
+        }
+        for (uint32_t k = 0; k < PL_EMU_LANES; k++)
+            if (sleeps_on(&w->groups[k], p))
+                w->groups[k].stage = IS_OVER;
+    }
 }
 
 static void describe_wait(struct pl_emu_warp *w, struct pl_emu_group *g, char *text, size_t n_bytes)
@@ -284,8 +310,10 @@ bool pl_async_time_out(struct pl_emu_warp *w)
     uint64_t now = w->cta->cluster->async->n_changes + 1;
     for (uint32_t i = 0; i < PL_EMU_LANES; i++) {
         struct pl_emu_group *g = &w->groups[i];
-        if (g->state != PL_EMU_GROUP_BLOCKED || g->wait.poll != poll_bar ||
-            t->timed_out_at[i] == now)
+        if (g->state != PL_EMU_GROUP_BLOCKED || g->wait.poll != poll_bar)
+            continue;
+        has_woken |= g->stage == IS_OVER;
+        if (g->stage == IS_OVER || t->timed_out_at[i] == now)
             continue;
         t->timed_out_at[i] = now;
         g->stage = IS_TIMED_OUT;
@@ -360,7 +388,9 @@ enum pl_emu_status pl_emu_exec_mbar_wait(struct pl_emu_warp *w, const struct pl_
             first_parity = parity;
         }
         struct pl_mbar b = pl_async_bar_get(p);
-        uint32_t is_complete = pl_mbar_test_parity(&b, parity);
+        bool is_over = w->group->stage == IS_OVER && w->group->wait.a == p.offset_bytes &&
+                       w->group->wait.b == parity;
+        uint32_t is_complete = is_over || pl_mbar_test_parity(&b, parity);
         n_true += is_complete;
         if (is_complete && pl_race_is_on(w) && !is_relaxed(ins))
             pl_race_bar_wait(w, 1u << lane, p);
