@@ -229,7 +229,7 @@ static void put_operand(struct pl_buf *b, const struct pl_ptx_spec *spec)
             pl_buf_u64(b, random_below(100));
         else if (random_below(4) == 0 &&
                  (spec->type == PL_PTX_TYPE_F32 || spec->type == PL_PTX_TYPE_F64))
-            pl_buf_puts(b, random_below(2) ? "1.5" : "0f40490FDB");
+            pl_buf_puts(b, random_below(2) ? "0.5" : "0f3F490FDB");
         else
             put_register(b, spec->type);
         break;
@@ -240,7 +240,7 @@ static void put_operand(struct pl_buf *b, const struct pl_ptx_spec *spec)
     case PL_PTX_WANT_SPRED: pl_buf_puts(b, random_below(2) ? "p" : "!p"); break;
     case PL_PTX_WANT_INT: pl_buf_puts(b, "1"); break;
     case PL_PTX_WANT_REG_ADDR:
-    case PL_PTX_WANT_ADDR: pl_buf_puts(b, random_below(2) ? "[d1+16]" : "[buf+8]"); break;
+    case PL_PTX_WANT_ADDR: pl_buf_puts(b, random_below(2) ? "[d1+16]" : "[d2]"); break;
     case PL_PTX_WANT_DVEC:
     case PL_PTX_WANT_SVEC: put_list(b, spec->type, spec->n); break;
     case PL_PTX_WANT_SELECT: pl_buf_puts(b, "{0,1}"); break;
@@ -297,7 +297,9 @@ static bool has_fixed_values(enum pl_ptx_form form)
 {
     static const uint16_t forms[] = {
 #define VALUE(form, mod, operand, low, high) PL_PTX_##form,
+#define MULTIPLE(form, ...)                  PL_PTX_##form,
 #include "jit/ptx/value.def"
+#undef MULTIPLE
 #undef VALUE
     };
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)

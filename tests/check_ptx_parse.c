@@ -190,7 +190,7 @@ START_TEST(operands_are_read_without_spaces_and_in_every_kind)
                     "elect.sync _|q,-1;shfl.sync.bfly.b32 r1|q,r2,1,31,0xffffffff;\n"
                     "ld.param.u64 d1,[p];st.global.f32[d1+8],1.0;\n"
                     "add.f32 f1, f2, 0d3FF8000000000000; setp.lt.and.f32 q, f1, 0fC0000000, !q;\n"
-                    "ld .global\t.u32 r1, [16];\n"
+                    "ld .global\t.u32 r1, [d1+16].unified;ld.local.u32 r1,[16];\n"
                     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::"
                     "bytes [r1],[d1,{r2,r3}],[r4];\n"
                     "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {f0,f1,f2,f3,f4,f5,f6,f7}, "
@@ -212,8 +212,10 @@ START_TEST(operands_are_read_without_spaces_and_in_every_kind)
     ck_assert(operand(8, 3)->is_negated);
     ck_assert_uint_eq(m.ins.data[9].form, PL_PTX_ld);
     ck_assert_int_eq(operand(9, 1)->offset, 16);
-    ck_assert_uint_eq(operand(10, 1)->kind, PL_PTX_OP_TENSOR);
-    ck_assert_uint_eq(m.ins.data[11].shape_n, 16);
+    ck_assert(operand(9, 1)->is_unified);
+    ck_assert_int_eq(operand(10, 1)->offset, 16);
+    ck_assert_uint_eq(operand(11, 1)->kind, PL_PTX_OP_TENSOR);
+    ck_assert_uint_eq(m.ins.data[12].shape_n, 16);
     must_print_back();
 }
 END_TEST
@@ -405,7 +407,7 @@ static const struct mistake {
     {8019, 4, 33, HEAD ".global .u32 y; .global .u8 x = { y };", "braces"},
     {8020, 4, 20, HEAD ".global .u32 x = 1 / 0;", "zero"},
     {8020, 4, 18, HEAD ".global .f32 x = ~1.5;", "integers"},
-    {8021, 7, 1, BODY "lop3.b32 r1, r2, r3, r4, 256;}", "0 to 255"},
+    {8021, 7, 1, BODY "bfe.u32 r1, r2, 256, r4;}", "0 to 255"},
     {8021, 7, 1, BODY "bar.sync 16;}", "0 to 15"},
     {8022, 4, 0, NULL, "nested braces"},
     {8023, 0, 0, NULL, "memory"},
@@ -413,6 +415,12 @@ static const struct mistake {
      HEAD ".func f(.param .b32 a) { ret; }\n.entry k()\n{\n.param .b32 x, y;\ncall f, (x, y);}",
      "1 wanted, 2 given"},
     {8024, 7, 1, HEAD ".func (.param .b32 a) f() { ret; }\n.entry k()\n{\ncall f;}", "returned"},
+    {8026, 7, 17, BODY ".shared .b32 s; st.global.u32 [s], r1;}", "wanted .global"},
+    {8026, 7, 17, BODY ".shared .b32 s; ld.shared.u32 r1, [r2].unified;}", ".unified"},
+    {8026, 7, 16, BODY ".local .b64 l; cvta.shared.u64 d1, l;}", ".local space, wanted .shared"},
+    {8027, 7, 1, BODY "st.param.u64 [p], d1;}", "'p'"},
+    {8028, 7, 1, BODY "ld.shared.u32 r1, [16];}", "16"},
+    {8029, 7, 1, BODY "bar.sync 0, 33;}", "multiple of 32"},
     {8025, 3, 15, ".version 8.7\n.target sm_90a\n.address_size 32\n", "32"},
 };
 enum { N_MISTAKES = sizeof mistakes / sizeof mistakes[0] };

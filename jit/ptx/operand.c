@@ -60,10 +60,9 @@ static bool read_offset(struct pl_ptx_parser *p, int64_t *offset)
 {
     if (!pl_ptx_skip(p))
         return false;
-    if (*p->s != '+' && *p->s != '-')
+    if (*p->s != '+') /* before a minus too: [d+-4] */
         return true;
-    if (*p->s == '+')
-        p->s++;
+    p->s++;
     return pl_ptx_read_int(p, offset);
 }
 
@@ -271,6 +270,7 @@ static bool read_bracket(struct pl_ptx_parser *p, struct pl_ptx_operand *op)
         return false;
     if (n == 1 && items[0].kind == PL_PTX_OP_ADDR) {
         *op = items[0];
+        op->is_unified = pl_ptx_accept_word(p, ".unified");
         return true;
     }
     *op =

@@ -159,11 +159,14 @@ static bool check_gate(struct pl_ptx_parser *p, struct pl_ptx_gate gate, const c
 static const struct {
     uint16_t form;
     uint8_t mod, operand;
-    int16_t low, high;
+    int32_t low, high, multiple; /* multiple: 0, or of what */
 } values[] = {
-#define VALUE(form, mod, operand, low, high) {PL_PTX_##form, PL_PTX_MOD_##mod, operand, low, high},
+#define VALUE(form, mod, operand, low, high)                                                       \
+    {PL_PTX_##form, PL_PTX_MOD_##mod, operand, low, high, 0},
+#define MULTIPLE(form, operand, of) {PL_PTX_##form, PL_PTX_MOD_NONE, operand, 0, 0, of},
 #include "jit/ptx/value.def"
 #undef VALUE
+#undef MULTIPLE
 };
 
 static bool has_value_range(uint16_t form)
@@ -184,13 +187,34 @@ static bool check_values(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins,
             continue;
         const struct pl_ptx_operand *op = &p->m->pool.data[ins->operands + values[i].operand];
         int64_t v = (int64_t)op->imm;
-        if (op->kind != PL_PTX_OP_IMM || (v >= values[i].low && v <= values[i].high))
+        if (op->kind == PL_PTX_OP_IMM && values[i].multiple != 0 && v % values[i].multiple != 0) {
+            pl_d_ptx_multiple(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes),
+                              values[i].operand + 1, (long long)v, values[i].multiple);
+            return false;
+        }
+        if (op->kind != PL_PTX_OP_IMM || values[i].multiple != 0 ||
+            (v >= values[i].low && v <= values[i].high))
             continue;
         pl_d_ptx_value(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes),
                        values[i].operand + 1, (long long)v, values[i].low, values[i].high);
         return false;
     }
     return true;
+}
+
+/* createpolicy.fractional: a part of the accesses, not none. */
+static bool check_fraction(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins,
+                           const struct pl_ptx_mnemonic *mn, const char *at)
+{
+    enum { ONE = 0x3f800000 };
+    if (ins->form != PL_PTX_createpolicy_fractional || ins->n_operands < 2)
+        return true;
+    const struct pl_ptx_operand *op = &p->m->pool.data[ins->operands + 1];
+    if (op->kind != PL_PTX_OP_IMM || (op->imm > 0 && op->imm <= ONE))
+        return true;
+    pl_d_ptx_operands(&p->diags, pl_ptx_at(p, at), pl_ptx_excerpt(p, mn->text, mn->n_bytes), 2,
+                      "a fraction above 0.0, up to 1.0");
+    return false;
 }
 
 /* {byte id, thread id} of the scales of a block-scaled mma: scale_vec::1X takes any byte, 2X an even one, 4X byte 0; the
@@ -245,7 +269,9 @@ bool pl_ptx_check_gate(struct pl_ptx_parser *p, struct pl_ptx_shape *shape,
         shape->is_gated = true;
         shape->has_values = has_value_range(ins->form);
     }
-    if ((shape->has_values && !check_values(p, ins, mn, at)) || !check_selectors(p, ins, mn, at))
+    if (!pl_ptx_check_spaces(p, ins, mn, at) ||
+        (shape->has_values && !check_values(p, ins, mn, at)) || !check_selectors(p, ins, mn, at) ||
+        !check_fraction(p, ins, mn, at))
         return false;
     return (ins->form != PL_PTX_mov && ins->form != PL_PTX_mov_pred) || check_specials(p, ins, at);
 }

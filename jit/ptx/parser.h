@@ -5,7 +5,8 @@
  *
  *   lex.c      characters, names, numbers            expr.c     constant expressions
  *   symbols.c  names and scopes                      match.c    mnemonics: text to rows
- *   operand.c  operands: parse, choose, check        body.c     function bodies
+ *   operand.c  operands: parse, choose, check        space.c    addresses and state spaces
+ *   body.c     function bodies
  *   decl.c     variables, parameters, initialisers   parse.c    modules and functions
  *
  * One pass, no tree. Every function that returns bool gives false after it raised a diagnostic (or the arena ran out);
@@ -201,6 +202,11 @@ size_t pl_ptx_name_length(const char *s); /* of the name at s; 0: none */
 bool pl_ptx_read_number(struct pl_ptx_parser *p, struct pl_ptx_number *out);
 bool pl_ptx_accept_word(struct pl_ptx_parser *p, const char *word); /* ".align": a whole word */
 bool pl_ptx_read_string(struct pl_ptx_parser *p);                   /* "…", skipped */
+
+/* ---- space.c ---- */
+/* Addresses against the state spaces that the instruction names. */
+bool pl_ptx_check_spaces(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins,
+                         const struct pl_ptx_mnemonic *mn, const char *at);
 
 /* ---- expr.c ---- */
 struct pl_ptx_const {

@@ -378,6 +378,8 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
         pl_buf_putc(buf, '[');
         put_address(pr, op);
         pl_buf_putc(buf, ']');
+        if (op->is_unified)
+            pl_buf_puts(buf, ".unified");
         break;
     case PL_PTX_OP_VECTOR: put_list(pr, op, pool, "{}"); break;
     case PL_PTX_OP_LABEL:

@@ -153,6 +153,7 @@ struct pl_ptx_operand {
     uint8_t kind;    /* enum pl_ptx_operand_kind */
     bool is_negated; /* !p */
     bool is_minus;   /* REG: -r, of video instructions */
+    bool is_unified; /* ADDR: written [a].unified */
     bool is_float;   /* IMM: a float */
     uint8_t
         sub; /* SREG: dimension; IMM and is_float: 4 or 8, the bytes of the float in imm; VAR: written v[i] */
