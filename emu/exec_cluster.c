@@ -216,10 +216,7 @@ enum pl_emu_status pl_emu_exec_setmaxnreg(struct pl_emu_warp *w, const struct pl
              n = (uint32_t)pl_emu_lane(w, &ins->args[0], pl_emu_first_lane(w));
     bool is_inc = pl_emu_mod(ins, PL_PTX_CAT_REGS) == PL_PTX_MOD_REGS_INC;
     struct pl_diags *ds = pl_emu_faults(w, pl_emu_first_lane(w));
-    if (n < 24 || n > 256 || n % 8 != 0) {
-        pl_d_setmaxnreg_value(ds, pl_emu_where(w), n);
-        return PL_EMU_FAULT;
-    }
+    PL_ASSERT(n >= 24 && n <= 256 && n % 8 == 0); /* jit/ptx/value.def */
     if (n_launch == 0)
         return PL_EMU_NEXT;
     if (!start_pool(w, n_launch))
