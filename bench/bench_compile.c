@@ -4,6 +4,7 @@
  */
 #include "base/os.h"
 #include "bench/bench.h"
+#include "bench/toolkit.h"
 #include "tools/case.h"
 
 #include <stdio.h>
@@ -111,31 +112,7 @@ static const struct {
      "    y[(c + i / 64) * m + r + i % 64] = t[i % 64][i / 64]; }\n"},
 };
 
-struct nvrtc {
-    int (*create)(void **, const char *, const char *, int, const char *const *,
-                  const char *const *);
-    int (*compile)(void *, int, const char *const *);
-    int (*destroy)(void **);
-};
-
-static bool find_nvrtc(struct nvrtc *n)
-{
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    static const char *const functions[] = {"nvrtcCreateProgram", "nvrtcCompileProgram",
-                                            "nvrtcDestroyProgram"};
-    void *lib = NULL;
-    for (size_t i = 0; i < 3 && lib == NULL; i++)
-        lib = pl_os_lib_open(names[i], NULL, 0);
-    void *p[3] = {NULL, NULL, NULL};
-    for (size_t i = 0; i < 3 && lib != NULL; i++)
-        p[i] = pl_os_lib_sym(lib, functions[i]);
-    memcpy(&n->create, &p[0], sizeof p[0]);
-    memcpy(&n->compile, &p[1], sizeof p[1]);
-    memcpy(&n->destroy, &p[2], sizeof p[2]);
-    return p[0] != NULL && p[1] != NULL && p[2] != NULL;
-}
-
-static bool compile_equivalent(struct pl_bench *b, const struct nvrtc *n, size_t which,
+static bool compile_equivalent(struct pl_bench *b, const struct pl_bench_nvrtc *n, size_t which,
                                double ours_us)
 {
     static const char *const options[] = {"--gpu-architecture=compute_90a"};
@@ -170,8 +147,8 @@ bool pl_bench_compile(struct pl_bench *b)
             if (a == 1 && k < 32)
                 hopper_us[k] = us;
         }
-    struct nvrtc nvrtc;
-    if (!find_nvrtc(&nvrtc)) {
+    struct pl_bench_nvrtc nvrtc;
+    if (!pl_bench_find_nvrtc(&nvrtc)) {
         snprintf(b->note, sizeof b->note, "SKIP: NVRTC was not found; no comparison");
         return true;
     }

@@ -4,7 +4,8 @@
 #
 #   kernels   every kernel x dtype x shape through pl_launch on the chip, against float64, and bit for bit against the emulator
 #   probes    tests/gpu/*.ptx: the rows of docs/hardware-assumptions.md
-#   bench     plaunch bench launch on the chip
+#   products  matmul in every type, odd sizes, majors and epilogues, against float64
+#   bench     plaunch bench launch and gpu on the chip: TFLOP/s beside cuBLAS
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$top/build}" && pwd) || exit 1
@@ -37,6 +38,20 @@ for kernel in copy scale add cast transpose reduce softmax rmsnorm; do
     done
 done
 
+# products: each type, odd sizes, both majors; the order of additions is the chip's own, so only the bound is asked for
+for dtype in bf16 f16 tf32 f32 e4m3 e5m2 i8; do
+    for shape in 1x1x1 3x5x7 127x129x65 256x512x384 1000x1000x1000 1x4096x4096 4096x4096x4096; do
+        for place in '' '--set a_major=col --set b_major=col' '--set base_offset=4 --set pitch=4101' '--set c=1 --set bias=1 --set alpha=0.5 --set beta=2 --set op=gelu --set out_dtype=f32'; do
+            [ "$shape" = 4096x4096x4096 ] && [ -n "$place" ] && continue
+            # shellcheck disable=SC2086
+            "$pl" run matmul --shape $shape --dtype $dtype --seed 7 --json --driver cuda $place >"$tmp/chip" 2>&1 && chip=ok || { chip=FAIL status=1; }
+            err=$(sed -n 's/.*"max_rel_err": \([^,]*\),.*/\1/p' "$tmp/chip")
+            printf '%-10s %-5s %-14s %-6s %-10s %s\n' matmul "$dtype" "$shape" "$chip" "${err:--}" "$place"
+            [ "$chip" = ok ] || tail -n 5 "$tmp/chip"
+        done
+    done
+done
+
 printf '\n%-20s %s\n' probe 'chip against emulator'
 for probe in "$top"/tests/gpu/*.ptx; do
     name=$(basename "$probe" .ptx)
@@ -58,5 +73,5 @@ for probe in "$top"/tests/gpu/*.ptx; do
 done
 
 printf '\n'
-PLAUNCH_DRIVER=cuda "$pl" bench launch || status=1
+PLAUNCH_DRIVER=cuda "$pl" bench launch gpu || status=1
 exit $status
