@@ -1,15 +1,17 @@
 /*
  * How fast the emulated driver executes scalar code, in lane-operations a second: 16 independent fma.f32 chains; a mixed loop of
- * a load, a store, integer arithmetic, compares and fma; and how long the smallest launch takes.
+ * a load, a store, integer arithmetic, compares and fma; how many of the smallest launches fit into a second; and how long a matmul
+ * of 1024 x 1024 x 1024 in bf16 takes by wgmma and by tcgen05. On one thread and on two.
  */
 #include "base/os.h"
 #include "bench/bench.h"
+#include "bench/emu_matmul.h"
 #include "tools/driver.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { N_SAMPLES = 7, N_SMALL = 200, N_BLOCKS = 8, N_THREADS = 256, N_LOOPS = 2000 };
+enum { N_MATMULS = 3, N_SAMPLES = 7, N_SMALL = 200, N_BLOCKS = 8, N_THREADS = 256, N_LOOPS = 2000 };
 
 #define HEAD(name)                                                                                 \
     ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry " name                         \
@@ -54,16 +56,25 @@ struct machine {
     uint64_t memory;
 };
 
+/* The driver anew, as the benches before may have opened it: device 0 has wgmma, device 1 tcgen05. */
 static bool open_machine(struct pl_bench *b, struct machine *m)
 {
-    void *ctx = NULL;
-    int device = 0;
     if (!pl_tool_driver_load(&m->api, "emulator", b->note, sizeof b->note))
         return false;
     b->note[0] = '\0';
-    return m->api.init(0) == 0 && m->api.device_get(&device, 0) == 0 &&
-           m->api.ctx_retain(&ctx, device) == 0 && m->api.ctx_set(ctx) == 0 &&
-           m->api.mem_alloc(&m->memory, N_BLOCKS * N_THREADS * 4) == 0;
+    if (m->api.emu_configure != NULL) {
+        m->api.emu_configure("reset", "1");
+        m->api.emu_configure("devices", "sm_90,sm_100");
+    }
+    return m->api.init(0) == 0;
+}
+
+static bool use_device(struct machine *m, int ordinal)
+{
+    void *ctx = NULL;
+    int device = 0;
+    return m->api.device_get(&device, ordinal) == 0 && m->api.ctx_retain(&ctx, device) == 0 &&
+           m->api.ctx_set(ctx) == 0;
 }
 
 static bool launch(struct machine *m, void *function, unsigned n_blocks, unsigned n_threads,
@@ -75,12 +86,13 @@ static bool launch(struct machine *m, void *function, unsigned n_blocks, unsigne
     return m->api.launch_ex(&config, function, params, NULL) == 0 && m->api.synchronize() == 0;
 }
 
-static bool measure(struct pl_bench *b, struct machine *m, const struct bench_kernel *k)
+static bool measure(struct pl_bench *b, struct machine *m, const struct bench_kernel *k,
+                    unsigned n_threads)
 {
     void *module = NULL, *function = NULL;
     if (m->api.load(&module, k->text) != 0 || m->api.get_function(&function, module, k->name) != 0)
         return false;
-    double rate[N_SAMPLES], small_us[N_SMALL];
+    double rate[N_SAMPLES], small[N_SMALL];
     for (int i = 0; i < N_SAMPLES; i++) {
         const uint64_t start = pl_os_now_ns();
         if (!launch(m, function, N_BLOCKS, N_THREADS, N_LOOPS))
@@ -92,21 +104,90 @@ static bool measure(struct pl_bench *b, struct machine *m, const struct bench_ke
         const uint64_t start = pl_os_now_ns();
         if (!launch(m, function, 1, 32, 1))
             return false;
-        small_us[i] = (double)(pl_os_now_ns() - start) / 1e3;
+        small[i] = 1e9 / (double)(pl_os_now_ns() - start);
     }
-    pl_bench_add(b, "Glane-op/s", rate, N_SAMPLES, "emu/%s/one_thread", k->name);
-    pl_bench_add(b, "us", small_us, N_SMALL, "emu/%s/small_launch", k->name);
+    pl_bench_add(b, "Glane-op/s", rate, N_SAMPLES, "emu/%s/threads=%u", k->name, n_threads);
+    pl_bench_add(b, "launch/s", small, N_SMALL, "emu/%s/small/threads=%u", k->name, n_threads);
+    return true;
+}
+
+/* All elements are 1: then each sum is the length of a row. */
+static bool fill_with_ones(struct machine *m, uint64_t operands[3])
+{
+    enum { N = PL_BENCH_MATMUL_SIZE * PL_BENCH_MATMUL_SIZE, ONE = 0x3f80 };
+    static uint16_t ones[N];
+    for (size_t i = 0; i < N; i++)
+        ones[i] = ONE;
+    for (int i = 0; i < 2; i++)
+        if (m->api.mem_alloc(&operands[i], sizeof ones) != 0 ||
+            m->api.to_device(operands[i], ones, sizeof ones) != 0)
+            return false;
+    return m->api.mem_alloc(&operands[2], (size_t)N * 4) == 0;
+}
+
+static bool measure_matmul(struct pl_bench *b, struct machine *m, bool is_tcgen05,
+                           unsigned n_threads)
+{
+    static char text[PL_BENCH_MATMUL_TEXT_BYTES];
+    struct pl_bench_matmul shape = pl_bench_matmul_of(is_tcgen05, text, sizeof text);
+    void *module = NULL, *function = NULL;
+    uint64_t operands[3];
+    double ms[N_MATMULS];
+    if (m->api.load(&module, text) != 0 || m->api.get_function(&function, module, "matmul") != 0 ||
+        !fill_with_ones(m, operands))
+        return false;
+    void *params[3] = {&operands[0], &operands[1], &operands[2]};
+    const struct pl_tool_launch_config config = {.grid = {shape.grid_x, shape.grid_y, 1},
+                                                 .block = {128, 1, 1}};
+    for (int i = 0; i < N_MATMULS; i++) {
+        const uint64_t start = pl_os_now_ns();
+        if (m->api.launch_ex(&config, function, params, NULL) != 0 || m->api.synchronize() != 0)
+            return false;
+        ms[i] = (double)(pl_os_now_ns() - start) / 1e6;
+    }
+    float last = 0;
+    uint64_t at = operands[2] + (uint64_t)PL_BENCH_MATMUL_SIZE * PL_BENCH_MATMUL_SIZE * 4 - 4;
+    if (m->api.to_host(&last, at, sizeof last) != 0 || last != (float)PL_BENCH_MATMUL_SIZE) {
+        snprintf(b->note, sizeof b->note, "the matmul gives %g", (double)last);
+        return false;
+    }
+    pl_bench_add(b, "ms", ms, N_MATMULS, "emu/matmul_1024_bf16/%s/threads=%u",
+                 is_tcgen05 ? "tcgen05" : "wgmma", n_threads);
+    return true;
+}
+
+static bool measure_all(struct pl_bench *b, struct machine *m, unsigned n_threads)
+{
+    const char *const counts[] = {"0", "1", "2"};
+    bool is_ok = true;
+    if (m->api.emu_configure != NULL)
+        m->api.emu_configure("threads", counts[n_threads]);
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0] && is_ok; i++)
+        is_ok = measure(b, m, &kernels[i], n_threads);
+    return is_ok;
+}
+
+static bool measure_matmuls(struct pl_bench *b, struct machine *m)
+{
+    for (int device = 0; device < 2; device++)
+        for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
+            if (!use_device(m, device))
+                return false;
+            m->api.emu_configure("threads", n_threads == 1 ? "1" : "2");
+            if (!measure_matmul(b, m, device == 1, n_threads))
+                return false;
+        }
     return true;
 }
 
 bool pl_bench_emu(struct pl_bench *b)
 {
     struct machine m = {0};
-    bool is_ok = open_machine(b, &m);
-    if (is_ok && m.api.emu_configure != NULL)
-        m.api.emu_configure("threads", "1");
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0] && is_ok; i++)
-        is_ok = measure(b, &m, &kernels[i]);
+    bool is_ok = open_machine(b, &m) && use_device(&m, 0) &&
+                 m.api.mem_alloc(&m.memory, N_BLOCKS * N_THREADS * 4) == 0;
+    for (unsigned n_threads = 1; n_threads <= 2 && is_ok; n_threads++)
+        is_ok = measure_all(b, &m, n_threads);
+    is_ok = is_ok && (m.api.emu_configure == NULL || measure_matmuls(b, &m));
     if (!is_ok && b->note[0] == '\0') {
         if (m.api.last_fault == NULL || m.api.last_fault(b->note, sizeof b->note) == 0)
             snprintf(b->note, sizeof b->note, "a driver call failed");
