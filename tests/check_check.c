@@ -595,10 +595,9 @@ START_TEST(unserved_options_are_refused)
 }
 END_TEST
 
-/* Roles 6 and 7 are not those of 0 and 1: each of eight warpgroups consumes, and each counts. */
-static void body_eight(pl_builder *b, const void *params)
+/* Roles 6 and 7 are not those of 0 and 1: each of eight warpgroups consumes, and each counts, in roles of their own or in one. */
+static void consume_by_seven(pl_builder *b, bool is_one_role)
 {
-    (void)params;
     const pl_pipe_desc d = {
         .stages = 2, .producer = PL_BY_COPIES, .consumer = PL_BY_THREADS, .n_consumers = 7};
     pl_block_warpgroups(b, 8);
@@ -611,19 +610,56 @@ static void body_eight(pl_builder *b, const void *params)
             pl_copy_gmem_to_smem(b, X_TILE, pl_at(b, buf, slot), pl_full_now(b));
         }
     }
-    for (int w = 1; w < 8; w++)
-        PL_WARPGROUP(b, w)
+    for (int w = 1; w < (is_one_role ? 2 : 8); w++)
+        PL_WARPGROUPS(b, w, is_one_role ? 7 : 1)
         {
             PL_CONSUME(b, pipe, slot) { pl_load(b, pl_at(b, buf, slot)); }
         }
 }
+static void body_eight(pl_builder *b, const void *params)
+{
+    (void)params, consume_by_seven(b, false);
+}
+static void body_one_role(pl_builder *b, const void *params)
+{
+    (void)params, consume_by_seven(b, true);
+}
 
 START_TEST(all_of_eight_warpgroups_count_as_consumers)
 {
-    struct trace_case *c = trace_on(body_eight, 90);
+    struct trace_case *c = trace_on(_i == 0 ? body_eight : body_one_role, 90);
     if (!c->checked)
         print_all(c);
     ck_assert(c->checked);
+    trace_free(c);
+}
+END_TEST
+
+/* Each of two warpgroups would fill the slot. */
+static void body_two_fill(pl_builder *b, const void *params)
+{
+    (void)params;
+    const pl_pipe_desc d = {.stages = 2, .producer = PL_BY_COPIES, .consumer = PL_BY_THREADS};
+    pl_block_warpgroups(b, 3);
+    pl_ref buf = pl_smem(b, PL_BF16, PL_SHAPE(2, 16, 64), PL_SWIZZLE_NONE);
+    pl_pipe pipe = pl_pipe_make(b, &d);
+    PL_WARPGROUPS(b, 0, 2)
+    {
+        PL_PRODUCE(b, pipe, slot)
+        {
+            pl_copy_gmem_to_smem(b, X_TILE, pl_at(b, buf, slot), pl_full_now(b));
+        }
+    }
+    PL_WARPGROUP(b, 2)
+    {
+        PL_CONSUME(b, pipe, slot) { pl_load(b, pl_at(b, buf, slot)); }
+    }
+}
+
+START_TEST(one_unit_alone_fills_a_pipe)
+{
+    struct trace_case *c = trace_on(body_two_fill, 90);
+    ck_assert_int_eq(trace_count(c, 5014), 1);
     trace_free(c);
 }
 END_TEST
@@ -789,7 +825,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, the_tpu_model_is_refused);
     tcase_add_test(t, tma_has_at_most_five_axes);
     tcase_add_test(t, unserved_options_are_refused);
-    tcase_add_test(t, all_of_eight_warpgroups_count_as_consumers);
+    tcase_add_loop_test(t, all_of_eight_warpgroups_count_as_consumers, 0, 2);
+    tcase_add_test(t, one_unit_alone_fills_a_pipe);
     tcase_add_test(t, all_violations_are_reported_in_the_documented_order);
     suite_add_tcase(s, t);
     find_files();
