@@ -513,6 +513,8 @@ enum pl_emu_status pl_emu_exec_wgmma(struct pl_emu_warp *w, const struct pl_emu_
         return PL_EMU_FAULT;
     if (!read_descriptor(w, &ins->args[2], "B", &desc[1]))
         return PL_EMU_FAULT;
+    if (pl_race_is_on(w) && pl_race_wgmma(w, ins) != PL_EMU_NEXT)
+        return PL_EMU_FAULT;
     enum pl_emu_status s = submit(w, ins, aw, desc);
     return s == PL_EMU_NEXT && pl_race_is_on(w) ? PL_EMU_YIELD : s; /* what follows is looked at */
 }
@@ -520,7 +522,9 @@ enum pl_emu_status pl_emu_exec_wgmma(struct pl_emu_warp *w, const struct pl_emu_
 /* wgmma.fence orders registers and memory between wgmma and other code: program order does, here. */
 enum pl_emu_status pl_emu_exec_wgmma_fence(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    (void)w, (void)ins;
+    (void)ins;
+    if (pl_race_is_on(w))
+        pl_race_wgmma_fence(w);
     return PL_EMU_NEXT;
 }
 

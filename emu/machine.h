@@ -132,7 +132,7 @@ struct pl_emu_warp {
     uint64_t generation;      /* of device memory, when `last` was filled */
     uint32_t fault_lane;
     const struct pl_emu_ins *pc; /* that runs, for faults */
-    bool is_loading; /* race check: registers of a tcgen05.ld or wgmma wait for its end */
+    bool is_watched; /* race check: every instruction is looked at for the registers that it uses */
     void *async;     /* emu/async_*: per-warp state (groups of copies a thread), NULL until used */
 };
 

@@ -77,6 +77,7 @@ static void end_warp(struct pl_race_warp *rw)
             pl_race_set_drop(&rw->tensor[i]);
     }
     free(rw->tensor);
+    free(rw->wgmma_regs);
     free(rw->slots);
 }
 

@@ -90,8 +90,11 @@ enum pl_emu_status pl_race_tmem_dealloc(struct pl_emu_warp *w, struct pl_emu_cta
                                         uint32_t first, uint32_t n_columns);
 void pl_race_tmem_wait(struct pl_emu_warp *w, const struct pl_async_kind *kind);
 /* The group is about to execute its next instruction: it may not use a register that a tcgen05.ld still fills, nor, unless it is a
- * wgmma, one of an unfinished wgmma. Asked while w->is_loading. */
+ * wgmma, one of an unfinished wgmma; of a finished one it is noted. Asked while w->is_watched. */
 enum pl_emu_status pl_race_registers(struct pl_emu_warp *w, const struct pl_emu_group *g);
+/* A wgmma is issued: behind wgmma.fence, and no register of it was used since. wgmma.fence. */
+enum pl_emu_status pl_race_wgmma(struct pl_emu_warp *w, const struct pl_emu_ins *ins);
+void pl_race_wgmma_fence(struct pl_emu_warp *w);
 void pl_race_tensor_fence(struct pl_emu_warp *w, bool is_before);
 
 /* ---- order between threads ------------------------------------------------------------------------------------------------- */

@@ -102,7 +102,7 @@ struct pl_race_slot *pl_race_slot_of(struct pl_async_op *op)
                                .is_generic = op->is_generic_proxy,
                                .is_collective = is_collective(op)};
     op->race_slot = i + 1;
-    op->w->is_loading |= s->frame != NULL;
+    op->w->is_watched |= s->frame != NULL;
     return s;
 }
 
@@ -332,5 +332,5 @@ void pl_race_wait_groups(struct pl_emu_warp *w, uint32_t lane, uint8_t owner, ui
         s->has_ended |= is_read ? 0 : lanes;
     }
     if (owner == PL_ASYNC_BY_WGMMA)
-        pl_race_update_loading(w);
+        pl_race_update_watch(w);
 }

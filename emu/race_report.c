@@ -169,3 +169,12 @@ void pl_race_report_register(struct pl_emu_warp *w, const struct pl_emu_ins *ins
     pl_d_race_register(pl_emu_faults(w, (uint32_t)__builtin_ctz(w->group->mask)), pl_emu_where(w),
                        pl_ptx_infos[ins->ptx->form].id, s->kind->name, s->pc->line);
 }
+
+void pl_race_report_wgmma(struct pl_emu_warp *w, uint32_t use_line)
+{
+    struct pl_diags *ds = pl_emu_faults(w, pl_emu_first_lane(w));
+    char use[64] = "at all";
+    if (use_line != 0)
+        snprintf(use, sizeof use, "since line %u used them", use_line);
+    pl_d_race_wgmma(ds, pl_emu_where(w), use);
+}

@@ -115,7 +115,12 @@ struct pl_race_warp {
     uint32_t *slots; /* of its operations */
     uint32_t n_slots, cap_slots;
     uint32_t last_load,
-        last_load_tick;         /* access and tick of a load that may stand for the next one */
+        last_load_tick; /* access and tick of a load that may stand for the next one */
+    uint8_t *
+        wgmma_regs; /* by number of a register: an operand of some wgmma that this warp has executed */
+    uint32_t n_wgmma_regs;
+    bool is_fenced;             /* no such register was used since its last wgmma.fence */
+    uint32_t use_line;          /* that used one; 0: none did */
     struct pl_race_set *tensor; /* a lane: what its tcgen05.commit makes known; NULL: nothing */
 };
 
@@ -236,8 +241,8 @@ static inline uint32_t pl_race_agent(const struct pl_emu_race *r, const struct p
 {
     return r->n_warps + (uint32_t)(s - r->slots);
 }
-/* w->is_loading anew, after a wait. */
-void pl_race_update_loading(struct pl_emu_warp *w);
+/* w->is_watched anew, after a wait. */
+void pl_race_update_watch(struct pl_emu_warp *w);
 /* The actor of an operation with a new access; first_step: of its tick. False: no memory. */
 bool pl_race_op_actor(struct pl_async_op *op, bool is_write, bool is_first_step,
                       struct pl_race_actor *x);
@@ -247,6 +252,8 @@ bool pl_race_op_actor(struct pl_async_op *op, bool is_write, bool is_first_step,
 /* An instruction of the group that runs uses a register of the operation in a slot, which may not have ended. */
 void pl_race_report_register(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                              const struct pl_race_slot *s);
+/* A wgmma without wgmma.fence behind the use of its registers in a line; 0: without one at all. */
+void pl_race_report_wgmma(struct pl_emu_warp *w, uint32_t use_line);
 /* The access of x and an earlier one, a, by these lanes, are not ordered; is_known: but for a fence. */
 void pl_race_report(const struct pl_race_actor *x, const struct pl_race_access *a, uint32_t lanes,
                     uint64_t address, bool is_known);

@@ -4,7 +4,6 @@
  */
 #include "emu/race_state.h"
 
-#include "emu/program.h"
 #include "emu/tmem.h"
 
 #include <stdlib.h>
@@ -68,91 +67,8 @@ void pl_race_tmem_wait(struct pl_emu_warp *w, const struct pl_async_kind *kind)
         if (s->kind == kind && (s->lanes & w->mask) != 0)
             s->has_ended |= s->lanes;
     }
-    pl_race_update_loading(w);
+    pl_race_update_watch(w);
 }
-
-/* ---- registers ------------------------------------------------------------------------------------------------------- */
-
-/* Operand o, or an element of it, is or contains register `reg`. */
-static bool names(const struct pl_ptx_module *m, const struct pl_ptx_operand *o, uint32_t reg)
-{
-    if (o->reg == reg)
-        return true;
-    bool is_compound =
-        o->kind == PL_PTX_OP_VECTOR || o->kind == PL_PTX_OP_PAIR || o->kind == PL_PTX_OP_TENSOR;
-    for (uint32_t i = 0; is_compound && i < o->n; i++)
-        if (names(m, &m->pool.data[o->first + i], reg))
-            return true;
-    return false;
-}
-
-static bool uses(const struct pl_ptx_module *m, const struct pl_ptx_ins *ins, uint32_t reg)
-{
-    for (uint32_t k = 0; reg != 0 && k < ins->n_operands; k++)
-        if (names(m, &m->pool.data[ins->operands + k], reg))
-            return true;
-    return false;
-}
-
-/* Does the instruction name a register of an operand of the operation? */
-static bool uses_operand(const struct pl_ptx_module *m, const struct pl_ptx_ins *ins,
-                         const struct pl_ptx_operand *o)
-{
-    if (o->kind != PL_PTX_OP_VECTOR)
-        return o->kind == PL_PTX_OP_REG && uses(m, ins, o->reg);
-    for (uint32_t i = 0; i < o->n; i++)
-        if (uses(m, ins, m->pool.data[o->first + i].reg))
-            return true;
-    return false;
-}
-
-static bool is_open(const struct pl_race_slot *s)
-{
-    return s->frame != NULL && s->has_ended != s->lanes;
-}
-
-void pl_race_update_loading(struct pl_emu_warp *w)
-{
-    const struct pl_emu_race *r = pl_race_of(w);
-    const struct pl_race_warp *rw = pl_race_warp_of(w);
-    w->is_loading = false;
-    for (uint32_t i = 0; i < rw->n_slots; i++)
-        w->is_loading |= is_open(&r->slots[rw->slots[i]]);
-}
-
-/* A load fills its first operand; of a wgmma, D and A in registers are in use, but other wgmmas may follow on them. */
-static bool disturbs(const struct pl_ptx_module *m, const struct pl_emu_ins *ins,
-                     const struct pl_race_slot *s)
-{
-    const struct pl_ptx_operand *o = &m->pool.data[s->pc->ptx->operands];
-    if (s->kind == &pl_tmem_ld)
-        return uses_operand(m, ins->ptx, o);
-    if (ins->exec == s->pc->exec)
-        return false;
-    return uses_operand(m, ins->ptx, o) ||
-           (o[1].kind == PL_PTX_OP_VECTOR && uses_operand(m, ins->ptx, o + 1));
-}
-
-enum pl_emu_status pl_race_registers(struct pl_emu_warp *w, const struct pl_emu_group *g)
-{
-    const struct pl_emu_race *r = pl_race_of(w);
-    const struct pl_race_warp *rw = pl_race_warp_of(w);
-    const struct pl_emu_ins *ins = g->pc;
-    while (ins->ptx == NULL) /* a join */
-        ins++;
-    for (uint32_t i = 0; i < rw->n_slots; i++) {
-        const struct pl_race_slot *s = &r->slots[rw->slots[i]];
-        if (is_open(s) && s->frame == g->frame->regs &&
-            disturbs(&r->cl->grid->program->module, ins, s)) {
-            w->pc = ins;
-            pl_race_report_register(w, ins, s);
-            return PL_EMU_FAULT;
-        }
-    }
-    return PL_EMU_NEXT;
-}
-
-/* ---- allocation ------------------------------------------------------------------------------------------------------ */
 
 /* The executor has checked the allocation; dealloc itself is synchronous. */
 enum pl_emu_status pl_race_tmem_dealloc(struct pl_emu_warp *w, struct pl_emu_cta *cta,

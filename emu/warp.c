@@ -105,7 +105,7 @@ bool pl_emu_warp_start(struct pl_emu_warp *w, const struct pl_emu_func *entry, u
     w->n_groups = 1;
     w->turn = 0;
     w->n_parked = 0;
-    w->is_loading = false;
+    w->is_watched = false;
     w->n_unmet = 0;
     w->n_parked_steps = 0;
     w->patience = MOST_PATIENCE;
@@ -586,7 +586,7 @@ enum { SPLIT_SLICE = 48 };
 
 static uint32_t slice(const struct pl_emu_warp *w, const struct pl_emu_group *g, uint32_t n_left)
 {
-    if (w->is_loading)
+    if (w->is_watched)
         return 1;
     if (w->n_groups == 1 && w->n_parked == 0)
         return n_left;
@@ -604,7 +604,7 @@ enum pl_emu_turn pl_emu_warp_turn(struct pl_emu_warp *w, uint32_t n_max)
             break;
         w->group = g;
         uint64_t before = t.n_done;
-        if (w->is_loading && (s = pl_race_registers(w, g)) == PL_EMU_FAULT)
+        if (w->is_watched && (s = pl_race_registers(w, g)) == PL_EMU_FAULT)
             break;
         s = run(w, slice(w, g, n_max - (uint32_t)t.n_done), &t);
         if (s == PL_EMU_FAULT)
