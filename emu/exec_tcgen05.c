@@ -280,9 +280,15 @@ static void pack_b(struct work *w, const struct pl_tc_shape *s, uint32_t first_k
         }
 }
 
-static uint32_t *fragment(struct work *w, uint32_t row, uint32_t n)
+/* Eight columns of a row, from column n on: two lane arrays, four lanes of each in turn. */
+struct eight {
+    uint32_t *even, *odd;
+};
+
+static struct eight eight_of(struct work *w, uint32_t row, uint32_t n)
 {
-    return &w->d[n / 8 * 4 + row / 8 * 2 + n % 2][row % 8 * 4 + n % 8 / 2];
+    uint32_t i = n / 8 * 4 + row / 8 * 2, lane = row % 8 * 4;
+    return (struct eight){&w->d[i][lane], &w->d[i + 1][lane]};
 }
 
 /* Bits of the written map for columns [column, end) that lie in the word of `column`. */
@@ -321,6 +327,12 @@ static uint32_t widen(const struct pl_async_op *op, const struct pl_tc_shape *s,
     return x.bits;
 }
 
+static uint32_t narrow(const struct pl_tc_shape *s, uint32_t v)
+{
+    union pl_mma_value x = {.bits = v};
+    return s->is_f16_acc ? pl_num_f16_of_float(x.f) : v;
+}
+
 static bool take_d(struct pl_async_op *op, const struct pl_tc_shape *s, struct work *w, uint32_t m0)
 {
     uint32_t n_run = s->n / s->n_parts; /* cells of a row that lie together */
@@ -335,8 +347,13 @@ static bool take_d(struct pl_async_op *op, const struct pl_tc_shape *s, struct w
             const uint32_t *from = &c.t->cells[c.lane][c.column];
             if (!check_run_written(op, &c, n_run))
                 return false;
-            for (uint32_t n = 0; n < n_run; n++)
-                *fragment(w, r, n0 + n) = is_plain ? from[n] : widen(op, s, from[n]);
+            for (uint32_t n = 0; n < n_run; n += 8) {
+                struct eight e = eight_of(w, r, n0 + n);
+                for (uint32_t i = 0; i < 4; i++) {
+                    e.even[i] = is_plain ? from[n + 2 * i] : widen(op, s, from[n + 2 * i]);
+                    e.odd[i] = is_plain ? from[n + 2 * i + 1] : widen(op, s, from[n + 2 * i + 1]);
+                }
+            }
         }
     return true;
 }
@@ -358,9 +375,12 @@ static void give_d(struct pl_async_op *op, const struct pl_tc_shape *s, struct w
             if (is_disabled(op, s, m0 + r, c.lane))
                 continue;
             uint32_t *to = &c.t->cells[c.lane][c.column];
-            for (uint32_t n = 0; n < n_run; n++) {
-                union pl_mma_value x = {.bits = *fragment(w, r, n0 + n)};
-                to[n] = s->is_f16_acc ? pl_num_f16_of_float(x.f) : x.bits;
+            for (uint32_t n = 0; n < n_run; n += 8) {
+                struct eight e = eight_of(w, r, n0 + n);
+                for (uint32_t i = 0; i < 4; i++) {
+                    to[n + 2 * i] = narrow(s, e.even[i]);
+                    to[n + 2 * i + 1] = narrow(s, e.odd[i]);
+                }
             }
             mark_run_written(&c, n_run);
         }
@@ -421,19 +441,26 @@ static bool multiply(struct pl_async_op *op, const struct pl_tc_shape *s, struct
     return true;
 }
 
-static enum pl_emu_status write_mma(struct pl_async_op *op)
+/* Not inlined: the address of a thread's variable would be looked up again at each use. */
+__attribute__((noinline)) static struct work *thread_work(void)
 {
     static _Thread_local struct work w;
+    return &w;
+}
+
+static enum pl_emu_status write_mma(struct pl_async_op *op)
+{
+    struct work *w = thread_work();
     struct pl_tc_shape s;
     if (pl_tmem_finish_before(op) != PL_EMU_NEXT || !pl_tc_shape_of(op, &s))
         return PL_EMU_FAULT;
-    bool is_good = op->u.tmem.is_a_in_tmem ? load_a_from_tmem(op, &s, &w.a)
-                                           : load_numbers(op, &s, &s.a, s.m, &w.a);
-    is_good = is_good && load_numbers(op, &s, &s.b, s.n, &w.b);
+    bool is_good = op->u.tmem.is_a_in_tmem ? load_a_from_tmem(op, &s, &w->a)
+                                           : load_numbers(op, &s, &s.a, s.m, &w->a);
+    is_good = is_good && load_numbers(op, &s, &s.b, s.n, &w->b);
     if (is_good)
-        zero_columns(op, &s, &w.b);
-    is_good = is_good && (s.scale_k == 0 || scale_a(op, &s, &w.a));
-    return is_good && multiply(op, &s, &w) ? PL_EMU_NEXT : PL_EMU_FAULT;
+        zero_columns(op, &s, &w->b);
+    is_good = is_good && (s.scale_k == 0 || scale_a(op, &s, &w->a));
+    return is_good && multiply(op, &s, w) ? PL_EMU_NEXT : PL_EMU_FAULT;
 }
 
 const struct pl_async_kind pl_tmem_mma = {"tcgen05.mma", NULL, write_mma};
