@@ -174,11 +174,11 @@ enum { PL_PTX_SELECT_COUNT = 12, PL_PTX_SELECT_BYTES = 1 << 15 };
 
 static inline unsigned pl_ptx_select_count(uint16_t select)
 {
-    return select >> PL_PTX_SELECT_COUNT & 7u;
+    return (unsigned)select >> PL_PTX_SELECT_COUNT & 7u;
 }
 static inline unsigned pl_ptx_select_digit(uint16_t select, unsigned i)
 {
-    return select >> 3 * i & 7u;
+    return (unsigned)select >> 3 * i & 7u;
 }
 
 struct pl_ptx_ins {
