@@ -445,6 +445,10 @@ float pl_num_f16_to_float(uint16_t bits)
     uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
     if (magnitude - 0x400u < 0x7800u) /* normal */
         return float_of_bits(sign | ((magnitude << 13) + ((127u - 15u) << 23)));
+    if (magnitude < 0x400u) { /* zero, subnormal: multiples of 2^-24 */
+        float v = (float)magnitude * 0x1p-24f;
+        return sign != 0 ? -v : v;
+    }
     return pl_num_to_float(PL_NUM_F16, bits);
 }
 
