@@ -4,6 +4,7 @@
 #
 #   kernels   every kernel x dtype x shape through pl_launch on the chip, against float64, and bit for bit against the emulator
 #   probes    tests/gpu/*.ptx: the rows of docs/hardware-assumptions.md
+#   answers   tests/gpu/api_probe.c: errors of the driver where the manual leaves a choice
 #   products  matmul in every type, odd sizes, majors and epilogues, against float64
 #   bench     plaunch bench launch and gpu on the chip: TFLOP/s beside cuBLAS
 set -u
@@ -71,6 +72,15 @@ for probe in "$top"/tests/gpu/*.ptx; do
     printf '%-20s %s\n' "$name" "$verdict"
     rm -rf "$tmp/c" "$tmp/e" "$tmp"/*.fail
 done
+
+printf '\ndriver answers (chip <, emulated driver >)\n'
+if "${CC:-cc}" -std=gnu11 -o "$tmp/api" "$top/tests/gpu/api_probe.c" -ldl 2>/dev/null; then
+    "$tmp/api" libcuda.so.1 >"$tmp/c.api"
+    "$tmp/api" "$build/emu/.libs/libplaunch-emu.so" >"$tmp/e.api"
+    diff "$tmp/c.api" "$tmp/e.api" >"$tmp/api.diff" && echo 'all equal' || { status=1; cat "$tmp/api.diff"; }
+else
+    echo 'skipped: no C compiler'
+fi
 
 printf '\n'
 PLAUNCH_DRIVER=cuda "$pl" bench launch gpu || status=1
