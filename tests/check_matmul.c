@@ -332,6 +332,34 @@ START_TEST(what_does_not_go_together_is_refused)
 }
 END_TEST
 
+/* A prepared product takes other extents of the same kind; a column-major operand is another kind, found at each launch. */
+START_TEST(prepared_products_know_their_majors)
+{
+    pl_error err = {0};
+    pl_prepared *p = NULL;
+    uint64_t at;
+    ck_assert_int_eq(pl_alloc(contexts[2], 1 << 20, &at, &err), PL_OK);
+    static const char zeros[1 << 20];
+    ck_assert_int_eq(pl_upload(contexts[2], at, zeros, sizeof zeros, &err), PL_OK);
+    const pl_tensor a = pl_tensor_make(at, PL_BF16, PL_SHAPE(128, 64)),
+                    b = pl_tensor_make(at + (1 << 18), PL_BF16, PL_SHAPE(64, 128)),
+                    y = pl_tensor_make(at + (1 << 19), PL_BF16, PL_SHAPE(128, 128));
+    pl_arg args[3] = {pl_arg_tensor(a), pl_arg_tensor(b), pl_arg_tensor(y)};
+    ck_assert_int_eq(pl_prepare(contexts[2], &pl_kernel_matmul, args, 3, NULL, &p, &err), PL_OK);
+    ck_assert_int_eq(pl_launch_prepared(p, NULL, args, 3, &err), PL_OK);
+    args[0] = pl_arg_tensor(pl_tensor_make(at, PL_BF16, PL_SHAPE(72, 40)));
+    args[1] = pl_arg_tensor(pl_tensor_make(at + (1 << 18), PL_BF16, PL_SHAPE(40, 200)));
+    args[2] = pl_arg_tensor(pl_tensor_make(at + (1 << 19), PL_BF16, PL_SHAPE(72, 200)));
+    ck_assert_msg(pl_launch_prepared(p, NULL, args, 3, &err) == PL_OK, "%s", err.text);
+    args[1].u.tensor.strides[0] = 1;
+    args[1].u.tensor.strides[1] = 40;
+    ck_assert_int_eq(pl_launch_prepared(p, NULL, args, 3, &err), PL_E_VARIANT);
+    ck_assert_int_eq(pl_synchronize(contexts[2], &err), PL_OK);
+    pl_prepared_destroy(p);
+    ck_assert_int_eq(pl_free(contexts[2], at, &err), PL_OK);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("matmul");
@@ -349,6 +377,7 @@ static Suite *make_suite(void)
                         (int)matmul()->kernel->n_configs);
     tcase_add_test(t, one_build_serves_eight_shapes);
     tcase_add_test(t, what_does_not_go_together_is_refused);
+    tcase_add_test(t, prepared_products_know_their_majors);
     suite_add_tcase(s, t);
     return s;
 }

@@ -41,9 +41,9 @@ static uint32_t next_act(const struct pl_steps *steps, uint32_t at, bool is_past
 static bool is_idle(const struct pl_steps *steps, uint32_t at)
 {
     const struct pl_step *s = &steps->list.data[at];
-    const uint32_t next = next_act(steps, at, false), end = next_act(steps, at, true);
     if (!is_barrier(s))
         return false;
+    const uint32_t next = next_act(steps, at, false), end = next_act(steps, at, true);
     if (next < steps->list.n && is_barrier(&steps->list.data[next]) &&
         is_same(steps, s, &steps->list.data[next]))
         return true;
