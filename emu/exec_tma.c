@@ -211,19 +211,28 @@ static bool peer_operands(struct pl_async_op *op, const struct pl_emu_ins *ins, 
     return take_signal(op, lane, (uint32_t)pl_emu_address(w, &ins->args[3], lane), n_bytes, false);
 }
 
-static enum pl_emu_status bulk_peer_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
-                                         uint32_t lane)
+/* One bulk copy or reduction of one lane: operands completes it, or raises a fault. None for no bytes. */
+static enum pl_emu_status bulk_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                    uint32_t lane, const struct pl_async_kind *kind,
+                                    bool (*operands)(struct pl_async_op *,
+                                                     const struct pl_emu_ins *, uint32_t, uint32_t))
 {
     uint32_t n_bytes;
     if (!bulk_bytes(w, lane, &ins->args[2], &n_bytes))
         return PL_EMU_FAULT;
     if (n_bytes == 0)
         return PL_EMU_NEXT;
-    struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_async_bulk_peer);
+    struct pl_async_op *op = pl_async_new(w, 1u << lane, kind);
     if (op == NULL)
         return PL_EMU_FAULT;
     op->reduce = reduction_of(ins);
-    return submit_or_drop(op, peer_operands(op, ins, lane, n_bytes));
+    return submit_or_drop(op, operands(op, ins, lane, n_bytes));
+}
+
+static enum pl_emu_status bulk_peer_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
+                                         uint32_t lane)
+{
+    return bulk_lane(w, ins, lane, &pl_async_bulk_peer, peer_operands);
 }
 
 enum pl_emu_status pl_emu_exec_bulk_peer(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
@@ -254,16 +263,7 @@ static bool store_operands(struct pl_async_op *op, const struct pl_emu_ins *ins,
 static enum pl_emu_status bulk_store_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                           uint32_t lane)
 {
-    uint32_t n_bytes;
-    if (!bulk_bytes(w, lane, &ins->args[2], &n_bytes))
-        return PL_EMU_FAULT;
-    if (n_bytes == 0)
-        return PL_EMU_NEXT;
-    struct pl_async_op *op = pl_async_new(w, 1u << lane, &pl_async_bulk_store);
-    if (op == NULL)
-        return PL_EMU_FAULT;
-    op->reduce = reduction_of(ins);
-    return submit_or_drop(op, store_operands(op, ins, lane, n_bytes));
+    return bulk_lane(w, ins, lane, &pl_async_bulk_store, store_operands);
 }
 
 enum pl_emu_status pl_emu_exec_bulk_store(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
