@@ -52,6 +52,21 @@
         .first_arch = 80, .last_arch = 121                                                         \
     }
 
+/* The same; cm 2: pairs, whose tiles have twice the rows, and of b half in each CTA. */
+#define BLACKWELL(m, n, stages_, cm)                                                               \
+    {                                                                                              \
+        .config = {.path = PL_MM_BLACKWELL,                                                        \
+                   .tile_m = (m),                                                                  \
+                   .tile_n = (n),                                                                  \
+                   .tile_k = 128,                                                                  \
+                   .stages = (stages_),                                                            \
+                   .cluster_m = (cm),                                                              \
+                   .cluster_n = 1,                                                                 \
+                   .n_consumers = 1,                                                               \
+                   .raster_width = 8},                                                             \
+        .first_arch = 100, .last_arch = 109                                                        \
+    }
+
 static const struct pl_mm_row rows[] = {
     SIMPLE(1, 128),
     SIMPLE(8, 128),
@@ -68,6 +83,13 @@ static const struct pl_mm_row rows[] = {
     PORTABLE(128, 128, 4, 2),
     PORTABLE(64, 128, 4, 1),
     PORTABLE(64, 64, 5, 1),
+    BLACKWELL(128, 256, 6, 2),
+    BLACKWELL(128, 256, 4, 1),
+    BLACKWELL(128, 128, 7, 2),
+    BLACKWELL(128, 128, 6, 1),
+    BLACKWELL(128, 64, 6, 1),
+    BLACKWELL(64, 128, 6, 1),
+    BLACKWELL(64, 64, 6, 1),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -79,6 +101,7 @@ static const struct {
     [PL_MM_SIMPLE] = {pl_mm_simple_serves, pl_mm_simple_body, pl_mm_tile_dims},
     [PL_MM_HOPPER] = {pl_mm_hopper_serves, pl_mm_hopper_body, pl_mm_persistent_dims},
     [PL_MM_PORTABLE] = {pl_mm_portable_serves, pl_mm_portable_body, pl_mm_tile_dims},
+    [PL_MM_BLACKWELL] = {pl_mm_blackwell_serves, pl_mm_blackwell_body, pl_mm_persistent_dims},
 };
 
 /* ---- arguments ---- */

@@ -23,7 +23,7 @@ enum {
         4 /* y is column-major: its transpose is computed, a and b have changed places */
 };
 
-enum pl_mm_path { PL_MM_SIMPLE, PL_MM_HOPPER, PL_MM_PORTABLE, PL_MM_PATH_COUNT };
+enum pl_mm_path { PL_MM_SIMPLE, PL_MM_HOPPER, PL_MM_PORTABLE, PL_MM_BLACKWELL, PL_MM_PATH_COUNT };
 
 /* One configuration, as a body sees it: a row of the list, and what the arguments add. */
 struct pl_mm_config {
@@ -47,9 +47,10 @@ struct pl_mm_row {
 
 /* True when the path serves this request in this configuration of it; the row's chips and the user's wishes were looked at. */
 typedef bool pl_mm_serves(const pl_request *request, const struct pl_mm_config *p);
-pl_mm_serves pl_mm_simple_serves, pl_mm_hopper_serves, pl_mm_portable_serves;
+pl_mm_serves pl_mm_simple_serves, pl_mm_hopper_serves, pl_mm_portable_serves,
+    pl_mm_blackwell_serves;
 typedef void pl_mm_body(pl_builder *b, const struct pl_mm_config *p);
-pl_mm_body pl_mm_simple_body, pl_mm_hopper_body, pl_mm_portable_body;
+pl_mm_body pl_mm_simple_body, pl_mm_hopper_body, pl_mm_portable_body, pl_mm_blackwell_body;
 
 /* Grids: a tile a CTA, or at most one cluster for each that the chip holds at once. */
 void pl_mm_tile_dims(const pl_request *request, const struct pl_mm_config *p, pl_launch_dims *out);
