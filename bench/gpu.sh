@@ -42,7 +42,7 @@ done
 # products: each type, odd sizes, both majors; the order of additions is the chip's own, so only the bound is asked for
 for dtype in bf16 f16 tf32 f32 e4m3 e5m2 i8; do
     for shape in 1x1x1 3x5x7 127x129x65 256x512x384 1000x1000x1000 1x4096x4096 4096x4096x4096; do
-        for place in '' '--set a_major=col --set b_major=col' '--set base_offset=4 --set pitch=4101' '--set c=1 --set bias=1 --set alpha=0.5 --set beta=2 --set op=gelu --set out_dtype=f32'; do
+        for place in '' '--set a_major=col --set b_major=col' '--set batch=3 --set shared=1' '--set base_offset=4 --set pitch=4101' '--set c=1 --set bias=1 --set alpha=0.5 --set beta=2 --set op=gelu --set out_dtype=f32'; do
             [ "$shape" = 4096x4096x4096 ] && [ -n "$place" ] && continue
             # shellcheck disable=SC2086
             "$pl" run matmul --shape $shape --dtype $dtype --seed 7 --json --driver cuda $place >"$tmp/chip" 2>&1 && chip=ok || { chip=FAIL status=1; }

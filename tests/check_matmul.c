@@ -360,6 +360,49 @@ START_TEST(prepared_products_know_their_majors)
 }
 END_TEST
 
+static float small_number(int64_t i) { return (float)(i * 2654435761 % 7) - 3; }
+
+/* Fills a host tensor with small whole numbers and puts it on the device. */
+static uint64_t put(int arch, struct pl_host *t, pl_dtype dtype, pl_shape s)
+{
+    uint64_t at;
+    ck_assert(pl_host_init(t, dtype, s, NULL));
+    for (int64_t i = 0; i < pl_host_n_elems(t); i++)
+        pl_host_set(t, i, (double)small_number(i + s.rank));
+    ck_assert_int_eq(pl_alloc(contexts[arch], t->n_bytes, &at, NULL), PL_OK);
+    ck_assert_int_eq(pl_upload(contexts[arch], at, t->bytes, t->n_bytes, NULL), PL_OK);
+    return at;
+}
+
+/* One b and one c for all batches of a. */
+START_TEST(operands_of_two_axes_are_every_batchs)
+{
+    enum { B = 3, M = 72, K = 40, N = 136 };
+    struct pl_host a, b, y, c;
+    const uint64_t at[4] = {
+        put(_i, &a, PL_F16, PL_SHAPE(B, M, K)), put(_i, &b, PL_F16, PL_SHAPE(K, N)),
+        put(_i, &y, PL_F32, PL_SHAPE(B, M, N)), put(_i, &c, PL_F32, PL_SHAPE(M, N))};
+    const struct pl_host *hosts[4] = {&a, &b, &y, &c};
+    pl_arg args[4];
+    pl_error err = {0};
+    for (int i = 0; i < 4; i++)
+        args[i] = pl_arg_tensor(pl_host_tensor(hosts[i], at[i]));
+    ck_assert_msg(pl_launch(contexts[_i], &pl_kernel_matmul, NULL, args, 4, NULL, &err) == PL_OK,
+                  "%s: %s", archs[_i], err.text);
+    ck_assert_int_eq(pl_download(contexts[_i], y.bytes, at[2], y.n_bytes, &err), PL_OK);
+    for (int64_t i = 0; i < (int64_t)B * M * N; i++) {
+        double want = pl_host_get(&c, i % (M * N));
+        for (int64_t k = 0; k < K; k++)
+            want += pl_host_get(&a, i / N * K + k) * pl_host_get(&b, k * N + i % N);
+        ck_assert_msg(pl_host_get(&y, i) == want, "%s (%d): %g, not %g", archs[_i], (int)i,
+                      pl_host_get(&y, i), want);
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pl_free(contexts[_i], at[i], NULL), PL_OK);
+    pl_host_fini(&a), pl_host_fini(&b), pl_host_fini(&y), pl_host_fini(&c);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("matmul");
@@ -378,6 +421,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, one_build_serves_eight_shapes);
     tcase_add_test(t, what_does_not_go_together_is_refused);
     tcase_add_test(t, prepared_products_know_their_majors);
+    tcase_add_loop_test(t, operands_of_two_axes_are_every_batchs, 0, COUNT(archs));
     suite_add_tcase(s, t);
     return s;
 }

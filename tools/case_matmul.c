@@ -249,7 +249,8 @@ static void add_all(struct maker *m)
                                                        : other;
     const bool is_y_across = wish(s, "y_major") != 0;
     add_tensor(m, s->dtype, matrix(s, rows, depth), wish(s, "a_major") != 0);
-    add_tensor(m, s->dtype, matrix(s, depth, cols), wish(s, "b_major") != 0);
+    add_tensor(m, s->dtype, wish(s, "shared") != 0 ? PL_SHAPE(depth, cols) : matrix(s, depth, cols),
+               wish(s, "b_major") != 0);
     add_tensor(m, out, matrix(s, rows, cols), is_y_across);
     m->c->output = Y;
     if (wish(s, "c") != 0)
