@@ -150,7 +150,7 @@ bool pl_race_thread_actor(struct pl_emu_warp *w, const char *name, bool is_write
                                .is_generic = true,
                                .is_per_lane = true};
     x->number = pl_race_access_add(r->grid, &a);
-    if (x->number == 0 || r->is_lost) {
+    if (x->number == 0 || r->is_lost || r->grid->is_lost) {
         pl_async_no_memory(w);
         return false;
     }

@@ -154,7 +154,7 @@ bool pl_race_op_actor(struct pl_async_op *op, bool is_write, bool is_first_step,
                                 .sees_write = PL_RACE_G,
                                 .is_write = is_write,
                                 .slot = s};
-    if (x->number == 0 || r->is_lost) {
+    if (x->number == 0 || r->is_lost || r->grid->is_lost) {
         pl_async_no_memory(op->w);
         return false;
     }

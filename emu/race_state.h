@@ -164,7 +164,6 @@ struct pl_emu_race_grid {
     uint32_t n_reads, cap_reads, free_read;
     struct pl_race_space device;
     struct pl_race_location **locations; /* hashed */
-    uint32_t n_locations;
     bool is_lost;
 };
 
