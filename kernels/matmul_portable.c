@@ -4,25 +4,30 @@
  *
  *   loads      a ring of operand slots of 64 bytes of K, refilled while others are multiplied: by words that arrive later, or by
  *              tensor copies where the chip has them
- *   sums       in registers, 64 columns apart; a step of the instruction at a time goes from a slot to registers, so that few hold
+ *   sums       in registers, 32 columns each; a step of the instruction at a time goes from a slot to registers, so that few hold
  *              operands
- *   epilogue   64 columns at a time through shared memory, where the slots were, and out in whole rows
+ *   epilogue   32 columns at a time through shared memory, where the slots were, and out in whole rows
  */
 #include "kernels/matmul.h"
 
-enum { PART_COLS = 64, STEP_BYTES = 32, MAX_PARTS = 4 };
+enum { PART_COLS = 32, STEP_BYTES = 32, MAX_PARTS = 4 };
 
-/* The chip, its types; and large tiles only of what words or tensor copies bring: bytes moved one by one take many registers. */
+/*
+ * The chip, and its types. The largest tiles where tensor copies leave threads their registers, and only the smallest ones of what is
+ * moved byte by byte.
+ */
 bool pl_mm_portable_serves(const pl_request *request, const struct pl_mm_config *p)
 {
     const pl_dtype a = request->args[PL_MM_A].u.tensor.dtype;
     const int32_t arch = request->device->arch;
     const bool is_fp8 = a == PL_E4M3 || a == PL_E5M2, is_8_bit = pl_dtype_bits(a) == 8;
-    const bool is_direct = (request->facts & PL_FACT_ALIGN16) != 0 &&
-                           (request->facts & PL_FACT_UNIT_STRIDE) != 0 &&
-                           (request->arrangement & (PL_MM_A_IS_ACROSS | PL_MM_B_IS_ACROSS)) == 0;
+    const bool is_aligned =
+        (request->facts & PL_FACT_ALIGN16) != 0 && (request->facts & PL_FACT_UNIT_STRIDE) != 0;
+    const bool is_direct =
+        is_aligned && (request->arrangement & (PL_MM_A_IS_ACROSS | PL_MM_B_IS_ACROSS)) == 0;
     return (arch < 90 || arch >= 120) && (arch >= 89 || !is_fp8) &&
-           (p->tile_m <= 64 || !is_8_bit || is_direct);
+           (p->tile_m <= 128 || (arch >= 120 && is_aligned)) &&
+           (p->tile_m * p->tile_n <= 64 * 64 || !is_8_bit || is_direct);
 }
 
 /*
@@ -41,9 +46,20 @@ static pl_shape tile_shape(const struct operand *o, bool is_across)
     return is_across ? PL_SHAPE(o->depth, o->rows) : PL_SHAPE(o->rows, o->depth);
 }
 
+/* Elements moved one by one are there when their threads go on: more than two slots would hold code, not time. */
+static int32_t n_slots(pl_builder *b, const struct pl_mm_config *p)
+{
+    const int32_t bits = pl_dtype_bits(pl_dtype_of(b, pl_param(b, PL_MM_A)));
+    const bool is_aligned = pl_has_fact(b, PL_MM_A, PL_FACT_ALIGN16) &&
+                            pl_has_fact(b, PL_MM_A, PL_FACT_UNIT_STRIDE),
+               is_across = p->a_is_across || p->b_is_across;
+    return (bits < 32 && !is_aligned) || (bits == 8 && is_across) ? 2 : p->stages;
+}
+
 static struct operand make_operand(pl_builder *b, const struct pl_mm_config *p,
                                    const struct pl_mm_place *at, bool is_a)
 {
+    const int32_t stages = n_slots(b, p);
     struct operand o = {.plane = pl_mm_plane(b, is_a ? PL_MM_A : PL_MM_B, at),
                         .at = is_a ? at->row : at->col,
                         .rows = is_a ? p->tile_m : p->tile_n,
@@ -53,7 +69,7 @@ static struct operand make_operand(pl_builder *b, const struct pl_mm_config *p,
     o.is_across = o.is_stored_across && pl_dtype_bits(t) == 16;
     const pl_shape s = tile_shape(&o, o.is_across);
     o.step = STEP_BYTES * 8 / pl_dtype_bits(t);
-    o.smem = pl_smem(b, t, PL_SHAPE(p->stages, s.d[0], s.d[1]), pl_mma_transforms(b, t, s.d[1]));
+    o.smem = pl_smem(b, t, PL_SHAPE(stages, s.d[0], s.d[1]), pl_mma_transforms(b, t, s.d[1]));
     return o;
 }
 
@@ -149,7 +165,7 @@ void pl_mm_portable_body(pl_builder *b, const struct pl_mm_config *p)
             pl_regs(b, sum, PL_SHAPE(both.rows, both.cols), pl_layout_auto(), pl_cast(b, 0, sum));
     pl_val first = pl_mul(b, pl_warpgroup_id(b), both.rows);
     const pl_pipeline_desc d = {
-        .stages = p->stages, .n_copies = 2, .lag = 1, .copies = bring, .user = &both};
+        .stages = n_slots(b, p), .n_copies = 2, .lag = 1, .copies = bring, .user = &both};
     PL_PIPELINE(b, k, slot, pl_cdiv(b, q.k, p->tile_k), &d)
     {
         multiply(b, &both, slot, first, sums);

@@ -523,6 +523,25 @@ static void set_launch(struct pl_lower *l)
         launch->can_fold_grid |= l->plan->params.data[i].kind == PL_PLAN_GRID;
 }
 
+/*
+ * Left alone, assemblers spill a few registers where that lets more threads run at once. A kernel that needs many is one that keeps
+ * them busy: it is told that they may all be used. Where warpgroups move registers among themselves that says how many there are.
+ */
+static void allow_registers(struct pl_lower *l)
+{
+    enum { MANY = 96 };
+    const uint32_t n = pl_pressure(l->arena, &l->plan->steps);
+    for (uint32_t id = 1; id < l->fn->ops.n; id++)
+        if (pl_ir_op(l->fn, id)->code == PL_OP_SET_MAX_REGISTERS)
+            return;
+    if (n > MANY)
+        l->plan->launch.max_registers = (uint32_t)pl_registers_at_launch(l);
+    struct pl_plan_note *note = pl_vec_push(l->arena, &l->plan->notes);
+    if (note != NULL)
+        *note = (struct pl_plan_note){
+            "", 0, pl_arena_printf(l->arena, "about %u registers a thread at once", (unsigned)n)};
+}
+
 static void start(struct pl_lower *l)
 {
     const struct pl_fn *fn = l->fn;
@@ -574,5 +593,6 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
         return PL_E_NOMEM;
     sort_params(l);
     set_launch(l);
+    allow_registers(l);
     return pl_arena_is_exhausted(arena) ? PL_E_NOMEM : l->status;
 }

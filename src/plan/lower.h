@@ -438,6 +438,10 @@ void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
 /* ---- copies by elements (copy_elements.c) ---- */
 void pl_bar_scales(struct pl_lower *l); /* after the shared-memory map */
 
+/* ---- registers (pressure.c) ---- */
+int32_t pl_registers_at_launch(const struct pl_lower *l); /* of a thread, at most (sync.c) */
+uint32_t pl_pressure(struct pl_arena *arena, const struct pl_steps *steps); /* 32-bit ones */
+
 /* ---- the functions of ops ---- */
 void pl_lower_op(struct pl_lower *l, uint32_t id); /* a rank-0 value, ahead of its turn */
 bool pl_plan_lowers(enum pl_opcode code); /* has one: a test asks for every row of ops.def */

@@ -309,7 +309,7 @@ void pl_lower_griddep_launch(struct pl_lower *l, uint32_t id, const struct pl_op
 enum { SM_REGISTERS = 65536, MOST_AT_LAUNCH = 255 };
 
 /* What each thread is given at launch: the entry requires exactly n_threads, so the assembler and the hardware agree on it. */
-static int32_t registers_at_launch(const struct pl_lower *l)
+int32_t pl_registers_at_launch(const struct pl_lower *l)
 {
     const int32_t n = (int32_t)(SM_REGISTERS / l->n_threads / 8 * 8);
     return n > MOST_AT_LAUNCH ? MOST_AT_LAUNCH : n;
@@ -330,14 +330,14 @@ static int32_t registers_wanted(const struct pl_lower *l)
             most[unit] = op->n > most[unit] ? op->n : most[unit];
     }
     for (int32_t i = 0; i < n_units; i++)
-        sum += most[i] != 0 ? most[i] : registers_at_launch(l);
+        sum += most[i] != 0 ? most[i] : pl_registers_at_launch(l);
     return sum;
 }
 
 void pl_lower_set_max_registers(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    const int32_t base = registers_at_launch(l), pool = base * (int32_t)(l->n_threads / 128),
+    const int32_t base = pl_registers_at_launch(l), pool = base * (int32_t)(l->n_threads / 128),
                   wanted = registers_wanted(l);
     if (wanted > pool) {
         struct pl_where where = pl_lower_where(op);
