@@ -141,7 +141,7 @@ static double product(const struct mm_case *c, const void *x, const void *y, int
 
 static double expected(const struct mm_case *c, const void *x, const void *y, int64_t i, int64_t j)
 {
-    double v = product(c, x, y, i, j), least[1];
+    double v = product(c, x, y, i, j), least[1] = {0};
     for (int64_t q = 0; c->p.out == OUT_ROW_SUMS && q < c->p.n; q++)
         v -= product(c, x, y, i, q);
     set_elem(least, c->out, 0, v); /* as the result's type rounds it */

@@ -691,7 +691,7 @@ START_TEST(reductions_along_an_axis_are_right)
                     want = ref_binary(
                         (pl_op2)p.op, want,
                         get_elem(host, t, p.axis == 0 ? k * p.cols + c : r * p.cols + k));
-                char cell[8];
+                char cell[8] = {0};
                 set_elem(cell, t, 0, want);
                 ck_assert_msg(get_elem(got, t, r * p.cols + c) == get_elem(cell, t, 0),
                               "sm_%d %s %dx%d axis %d op %d vec %d: (%d, %d) is %g, not %g", arch,

@@ -127,35 +127,37 @@ END_TEST
 /* ---- scales ---- */
 
 /* The scale of row (or column) i for block j of K, of n_blocks. */
-static double scale_of(const void *scales, int64_t i, int64_t j, int64_t n_blocks)
+static double scale_of(const void *scales, pl_dtype t, int64_t i, int64_t j, int64_t n_blocks)
 {
     const int64_t block = i / 128 * (n_blocks / 4) + j / 4;
-    return get_elem(scales, PL_E8M0, block * 512 + i % 32 * 16 + i % 128 / 32 * 4 + j % 4);
+    return get_elem(scales, t, block * 512 + i % 32 * 16 + i % 128 / 32 * 4 + j % 4);
 }
 
 struct scaled_factors {
     struct factors f;
     const void *x_scales, *y_scales;
+    pl_dtype scale;
+    int64_t block;
 };
 
 static double scaled_product(const void *user, int64_t i, int64_t j)
 {
     const struct scaled_factors *s = user;
-    const int64_t n_blocks = s->f.k / 32;
+    const int64_t n_blocks = s->f.k / s->block;
     double sum = 0;
     for (int64_t k = 0; k < s->f.k; k++)
         sum += get_elem(s->f.x, s->f.a, i * s->f.k + k) * get_elem(s->f.y, s->f.b, j * s->f.k + k) *
-               scale_of(s->x_scales, i, k / 32, n_blocks) *
-               scale_of(s->y_scales, j, k / 32, n_blocks);
+               scale_of(s->x_scales, s->scale, i, k / s->block, n_blocks) *
+               scale_of(s->y_scales, s->scale, j, k / s->block, n_blocks);
     return sum;
 }
 
 /* Powers of two from 1/2 to 4. */
 static void *fill_scales(const pl_tensor *t)
 {
-    unsigned char *host = calloc(1, tensor_span(t));
-    for (size_t i = 0; i < tensor_span(t); i++)
-        host[i] = (unsigned char)(126 + random_below(&rnd, 4));
+    char *host = calloc(1, tensor_span(t));
+    for (int64_t i = 0; i < pl_tensor_n_elems(t); i++)
+        set_elem(host, t->dtype, i, ldexp(1, (int)random_below(&rnd, 4) - 1));
     ck_assert_int_eq(emu.HtoD(t->address, host, tensor_span(t)), 0);
     return host;
 }
@@ -165,14 +167,15 @@ START_TEST(scales_multiply)
     const struct scaled_case *c = &scaled_cases[_i];
     const struct scaled_params *p = &c->p;
     const int64_t m = p->is_pair ? 256 : 128, k = (int64_t)p->k * p->n_steps;
+    const pl_dtype scale = (pl_dtype)p->scale;
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         driver_use(100, policies[policy]);
         ck_assert_int_eq(emu.configure("check", "race"), 0);
-        pl_tensor t[5] = {tensor_new(c->a, PL_SHAPE(m, k), 0, 0),
-                          tensor_new(c->b, PL_SHAPE(p->n, k), 0, 0),
-                          tensor_new(PL_E8M0, PL_SHAPE(m / 128, k / 128, 32, 16), 0, 0),
-                          tensor_new(PL_E8M0, PL_SHAPE((p->n + 127) / 128, k / 128, 32, 16), 0, 0),
-                          tensor_new(PL_F32, PL_SHAPE(m, p->n), 0, 0)};
+        pl_tensor t[5] = {
+            tensor_new(c->a, PL_SHAPE(m, k), 0, 0), tensor_new(c->b, PL_SHAPE(p->n, k), 0, 0),
+            tensor_new(scale, PL_SHAPE(m / 128, k / p->block / 4, 32, 16), 0, 0),
+            tensor_new(scale, PL_SHAPE((p->n + 127) / 128, k / p->block / 4, 32, 16), 0, 0),
+            tensor_new(PL_F32, PL_SHAPE(m, p->n), 0, 0)};
         void *x = fill_random(&t[0]), *y = fill_random(&t[1]), *xs = fill_scales(&t[2]),
              *ys = fill_scales(&t[3]);
         struct ask a = {.kernel = &scaled,
@@ -186,7 +189,11 @@ START_TEST(scales_multiply)
         run_ok(&a);
         void *got = fetch(&t[4]);
         const struct scaled_factors f = {
-            {.x = x, .y = y, .a = c->a, .b = c->b, .m = m, .n = p->n, .k = k}, xs, ys};
+            {.x = x, .y = y, .a = c->a, .b = c->b, .m = m, .n = p->n, .k = k},
+            xs,
+            ys,
+            scale,
+            p->block};
         char what[64];
         snprintf(what, sizeof what, "case %d %s", _i, policies[policy]);
         ck_product(got, PL_F32, m, p->n, scaled_product, &f, what);

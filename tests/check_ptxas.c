@@ -481,7 +481,7 @@ int main(void)
     for (size_t i = 0; i < PL_COUNT(scaled_cases); i++) {
         const struct scaled_case *c = &scaled_cases[i];
         const pl_arg scales =
-            pl_arg_tensor(pl_tensor_make(4096, PL_E8M0, PL_SHAPE(64, 64, 32, 16)));
+            pl_arg_tensor(pl_tensor_make(4096, (pl_dtype)c->p.scale, PL_SHAPE(64, 64, 32, 16)));
         const struct ask a = {
             .kernel = &scaled,
             .params = &c->p,

@@ -21,6 +21,7 @@ static inline enum pl_num_fmt format_of(pl_dtype t)
            : t == PL_E5M2 ? PL_NUM_E5M2
            : t == PL_E8M0 ? PL_NUM_UE8M0
            : t == PL_TF32 ? PL_NUM_TF32
+           : t == PL_E2M1 ? PL_NUM_E2M1
                           : PL_NUM_F32;
 }
 
@@ -33,6 +34,9 @@ static inline double get_elem(const void *data, pl_dtype t, int64_t i)
 {
     const int bytes = pl_dtype_bits(t) / 8;
     uint64_t bits = 0;
+    if (t == PL_E2M1)
+        return pl_num_to_double(PL_NUM_E2M1,
+                                ((const unsigned char *)data)[i / 2] >> (i % 2 * 4) & 15);
     memcpy(&bits, (const char *)data + i * bytes, (size_t)bytes);
     if (is_float(t))
         return pl_num_to_double(format_of(t), bits);
@@ -45,6 +49,11 @@ static inline void set_elem(void *data, pl_dtype t, int64_t i, double v)
 {
     const int bytes = pl_dtype_bits(t) / 8;
     uint64_t bits = is_float(t) ? pl_num_of_double(format_of(t), v) : (uint64_t)(int64_t)v;
+    if (t == PL_E2M1) {
+        unsigned char *byte = (unsigned char *)data + i / 2;
+        *byte = (unsigned char)((*byte & ~(15u << i % 2 * 4)) | bits << i % 2 * 4);
+        return;
+    }
     memcpy((char *)data + i * bytes, &bits, (size_t)bytes);
 }
 

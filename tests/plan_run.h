@@ -44,12 +44,12 @@ struct ask {
 
 static inline bool tensor_has(const pl_tensor *t, pl_fact fact)
 {
-    const int64_t es = pl_dtype_bits(t->dtype) / 8;
+    const int64_t bits = pl_dtype_bits(t->dtype);
     int64_t dense = 1;
     switch (fact) {
     case PL_FACT_ALIGN16:
         for (int i = 0; i + 1 < t->rank; i++)
-            if (t->strides[i] * es % 16 != 0)
+            if (t->strides[i] * bits % 128 != 0)
                 return false;
         return t->address % 16 == 0;
     case PL_FACT_UNIT_STRIDE: return t->rank == 0 || t->strides[t->rank - 1] == 1;
@@ -291,9 +291,9 @@ static inline size_t tensor_span(const pl_tensor *t)
 static inline void encode_map(const struct pl_plan_map *m, const pl_tensor *t, void *image)
 {
     static const int types[PL_DTYPE_COUNT] = {
-        [PL_U8] = 0,  [PL_I8] = 0,  [PL_E4M3] = 0, [PL_E5M2] = 0, [PL_E8M0] = 0, [PL_PRED] = 0,
-        [PL_U16] = 1, [PL_I16] = 1, [PL_U32] = 2,  [PL_I32] = 3,  [PL_U64] = 4,  [PL_I64] = 5,
-        [PL_F16] = 6, [PL_F32] = 7, [PL_F64] = 8,  [PL_BF16] = 9, [PL_TF32] = 11};
+        [PL_U8] = 0,  [PL_I8] = 0,  [PL_E4M3] = 0, [PL_E5M2] = 0, [PL_E8M0] = 0,  [PL_PRED] = 0,
+        [PL_U16] = 1, [PL_I16] = 1, [PL_U32] = 2,  [PL_I32] = 3,  [PL_U64] = 4,   [PL_I64] = 5,
+        [PL_F16] = 6, [PL_F32] = 7, [PL_F64] = 8,  [PL_BF16] = 9, [PL_TF32] = 11, [PL_E2M1] = 13};
     uint64_t dims[5], strides[5];
     uint32_t box[5], ones[5] = {1, 1, 1, 1, 1};
     for (int d = 0; d < m->rank; d++) {

@@ -293,11 +293,13 @@ static const struct tiles_case tiles_cases[] = {
 /* Scales (rows, columns) of e8m0 lie in GMEM and SMEM as (rows / 128, columns / 4, 32, 16): pl_copy_scales_to_tmem. */
 struct scaled_params {
     int32_t n, k, n_steps, is_pair, a_swizzle, b_swizzle;
+    int32_t scale, block; /* type of the scales, elements of K for each */
 };
 
-static pl_ref scale_slots(pl_builder *b, int32_t rows, int32_t k)
+static pl_ref scale_slots(pl_builder *b, const struct scaled_params *p, int32_t rows)
 {
-    return pl_smem(b, PL_E8M0, PL_SHAPE(rows / 128, k / 128, 32, 16), PL_SWIZZLE_NONE);
+    return pl_smem(b, (pl_dtype)p->scale, PL_SHAPE(rows / 128, p->k / p->block / 4, 32, 16),
+                   PL_SWIZZLE_NONE);
 }
 
 static void bring_scales(pl_builder *b, pl_ref gmem, pl_ref to, pl_offs at, pl_bar bar)
@@ -317,10 +319,10 @@ static void scaled_body(pl_builder *b, const void *params)
     const pl_dtype xt = pl_dtype_of(b, x), yt = pl_dtype_of(b, y);
     pl_ref xs = pl_smem(b, xt, PL_SHAPE(128, p->k), operand_transforms(xt, p->a_swizzle)),
            ys = pl_smem(b, yt, PL_SHAPE(own_n, p->k), operand_transforms(yt, p->b_swizzle));
-    pl_ref x_scales = scale_slots(b, 128, p->k), y_scales = scale_slots(b, n_scaled, p->k);
+    pl_ref x_scales = scale_slots(b, p, 128), y_scales = scale_slots(b, p, n_scaled);
     pl_ref acc = pl_tmem(b, PL_F32, PL_SHAPE(128, p->n), p->is_pair),
-           x_sc = pl_tmem(b, PL_E8M0, PL_SHAPE(128, p->k / 32), p->is_pair),
-           y_sc = pl_tmem(b, PL_E8M0, PL_SHAPE(n_scaled, p->k / 32), p->is_pair);
+           x_sc = pl_tmem(b, (pl_dtype)p->scale, PL_SHAPE(128, p->k / p->block), p->is_pair),
+           y_sc = pl_tmem(b, (pl_dtype)p->scale, PL_SHAPE(n_scaled, p->k / p->block), p->is_pair);
     pl_bar full = pl_barrier(b, 4), done = pl_barrier(b, 1);
     pl_val rank = p->is_pair ? pl_cluster_rank(b) : pl_lit_i(b, 0);
     PL_FOR(b, i, 0, p->n_steps)
@@ -336,7 +338,7 @@ static void scaled_body(pl_builder *b, const void *params)
                               .is_pair = p->is_pair,
                               .a_scale = x_sc,
                               .b_scale = y_sc,
-                              .scale_block = 32};
+                              .scale_block = p->block};
         PL_IF(b, pl_eq(b, rank, 0))
         {
             pl_copy_scales_to_tmem(b, x_scales, x_sc);
@@ -374,10 +376,17 @@ struct scaled_case {
     struct scaled_params p;
 };
 
-/* {n, k, steps, pair, swizzles} */
+/* {n, k, steps, pair, swizzles, type of the scales, block} */
 static const struct scaled_case scaled_cases[] = {
-    {PL_E4M3, PL_E4M3, {64, 128, 2, 0, 128, 128}},  {PL_E5M2, PL_E4M3, {256, 128, 1, 0, 64, 128}},
-    {PL_E4M3, PL_E5M2, {96, 256, 2, 0, 128, 64}},   {PL_E4M3, PL_E4M3, {128, 128, 2, 1, 128, 128}},
-    {PL_E5M2, PL_E5M2, {256, 256, 1, 1, 128, 128}},
+    {PL_E4M3, PL_E4M3, {64, 128, 2, 0, 128, 128, PL_E8M0, 32}},
+    {PL_E5M2, PL_E4M3, {256, 128, 1, 0, 64, 128, PL_E8M0, 32}},
+    {PL_E4M3, PL_E5M2, {96, 256, 2, 0, 128, 64, PL_E8M0, 32}},
+    {PL_E4M3, PL_E4M3, {128, 128, 2, 1, 128, 128, PL_E8M0, 32}},
+    {PL_E5M2, PL_E5M2, {256, 256, 1, 1, 128, 128, PL_E8M0, 32}},
+    {PL_E2M1, PL_E2M1, {128, 256, 2, 0, 128, 128, PL_E8M0, 32}},
+    {PL_E2M1, PL_E2M1, {64, 128, 2, 0, 64, 64, PL_E8M0, 32}},
+    {PL_E2M1, PL_E2M1, {256, 256, 1, 0, 128, 64, PL_E4M3, 16}},
+    {PL_E2M1, PL_E2M1, {96, 512, 1, 0, 128, 128, PL_E8M0, 16}},
+    {PL_E2M1, PL_E2M1, {128, 256, 2, 1, 128, 128, PL_E4M3, 16}},
 };
 #endif

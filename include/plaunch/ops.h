@@ -353,7 +353,7 @@ PL_API void pl_commit_tmem_at(pl_builder *b, pl_loc l);
  * lives there. The leader of a pair issues for both.
  *
  * pl_copy_smem_to_tmem: 128 rows of a multiple of 32 bytes, of the same type and shape.
- * pl_copy_scales_to_tmem: dst (rows, columns), multiples of 128 and 4, of e8m0; src (rows / 128, columns / 4, 32, 16), not swizzled: scale
+ * pl_copy_scales_to_tmem: dst (rows, columns), multiples of 128 and 4, of e8m0 or e4m3; src (rows / 128, columns / 4, 32, 16), not swizzled: scale
  * (32 i + r, j) of a block of 128 rows and 4 columns lies at (r, 4 i + j). Of a pair each CTA has the scales of its rows of x, and
  * of all columns of y.
  */
@@ -364,6 +364,8 @@ PL_API void pl_copy_scales_to_tmem_at(pl_builder *b, pl_ref src, pl_ref dst, pl_
  * a pair each CTA has m rows of x and d, half of the columns of y, and all n of d.
  *
  * Types    f16 into f16 or f32; bf16, tf32 and f32 (its upper 19 bits) into f32; fp8 into f16 or f32; i8, u8 into i32 (sm_100a)
+ * Scaled   into f32: fp8 by e8m0 for 32 elements; e2m1 by e8m0 for 32 or 16, or by e4m3 for 16. e2m1 lies two a byte, the first
+ *          in the low half, and has K last
  * Majors   K may be either axis; across it 32-bit operands have rows of a multiple of 128 bytes: PL4190
  */
 PL_API void pl_tcgen05_mma_at(pl_builder *b, pl_ref d, pl_ref x, pl_ref y, const pl_mma_opt *o,

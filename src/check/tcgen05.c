@@ -45,13 +45,25 @@ static void check_a_in_tmem(struct pl_fn *fn, const struct pl_op *op)
 
 static bool is_fp8(pl_dtype t) { return t == PL_E4M3 || t == PL_E5M2; }
 
+/* Which scales, for how many elements each, go with operands of a type. */
+static const struct {
+    bool is_4_bit;
+    pl_dtype scale;
+    int32_t block;
+} scalings[] = {
+    {false, PL_E8M0, 32}, {true, PL_E8M0, 32}, {true, PL_E8M0, 16}, {true, PL_E4M3, 16}};
+
 static void check_scale_types(struct pl_fn *fn, const struct pl_op *op)
 {
     const pl_dtype x = ref_of(fn, op, 1)->dtype, y = ref_of(fn, op, 2)->dtype,
                    xs = ref_of(fn, op, 3)->dtype, ys = ref_of(fn, op, 4)->dtype;
-    const bool is_ok = is_fp8(x) && is_fp8(y) && xs == PL_E8M0 && ys == PL_E8M0 && op->n == 32 &&
-                       ref_of(fn, op, 0)->dtype == PL_F32;
-    if (!is_ok)
+    const bool is_4_bit = x == PL_E2M1 && y == PL_E2M1 && ref_of(fn, op, 1)->space == PL_SPACE_SMEM;
+    bool is_ok = false;
+    for (size_t i = 0; i < sizeof scalings / sizeof scalings[0]; i++)
+        is_ok |= scalings[i].is_4_bit == is_4_bit && scalings[i].scale == xs && xs == ys &&
+                 scalings[i].block == op->n;
+    is_ok = is_ok && (is_4_bit || (is_fp8(x) && is_fp8(y)));
+    if (!is_ok || ref_of(fn, op, 0)->dtype != PL_F32)
         pl_d_scale_types(fn->diags, at(op->loc), pl_dtype_name(x), pl_dtype_name(y),
                          pl_dtype_name(xs), pl_dtype_name(ys), op->n);
 }

@@ -255,6 +255,10 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
         split(l, col, p->panel_elems, &panel, &col);
         add_scaled(l, &s, panel, p->panel_bytes);
     }
+    if (a->dtype == PL_E2M1) { /* two a byte: whole bytes only are asked for */
+        col.thread = pl_ix_shr(&l->b, PL_ST_u32, col.thread, 1);
+        col.konst /= 2;
+    }
     if (p->swizzle != PL_PLAN_SWIZZLE_NONE)
         add_swizzled(l, &s, p, row, col, es);
     else

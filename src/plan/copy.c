@@ -54,6 +54,8 @@ static uint32_t shared_align(const struct pl_copy *c)
     for (int j = rank - 1; j >= 0; j--) {
         const int64_t unit = j == rank - 1 ? c->es : j == rank - 2 ? c->place->row_bytes : slice;
         int64_t m = pl_affine_multiple(c->l->fn, &c->s->offset[j]);
+        if (j == rank - 1)
+            m = pl_shared_bytes(a->dtype, m) / c->es;
         m = (m > 4096 ? 4096 : m) * (unit & -unit);
         align = m < align ? m : align;
         if (j <= rank - 3)
@@ -80,10 +82,13 @@ static uint32_t box_rows(int64_t n)
     return rows;
 }
 
+/* Two elements a byte. */
+static bool is_packed(const struct pl_copy *c) { return c->ga->dtype == PL_E2M1; }
+
 /* Only the copy engine combines with what is there, or reaches other CTAs. */
 static bool needs_engine(const struct pl_copy *c)
 {
-    return c->op->sub != PL_OP2_NONE || c->op->mask != 0;
+    return is_packed(c) || c->op->sub != PL_OP2_NONE || c->op->mask != 0;
 }
 
 /* The arrival is at the leader of the pair, wherever the bytes go. */
@@ -116,8 +121,8 @@ static bool can_tensor(const struct pl_copy *c)
     const uint32_t box_cols = p->panel_elems;
     const uint32_t align =
         p->swizzle == PL_PLAN_SWIZZLE_NONE ? 128 : 8 * pl_swizzle_span(p->swizzle);
-    if (!has_whole_rows(c) || box_cols > BOX_MAX || box_cols * c->es % 16 != 0 ||
-        shared_align(c) < align)
+    if (!has_whole_rows(c) || box_cols > BOX_MAX ||
+        pl_shared_bytes(c->ga->dtype, box_cols) % 16 != 0 || shared_align(c) < align)
         return false;
     for (int i = 0; i < rank - 1; i++) {
         if (c->g->shape.d[i] > 64 * BOX_MAX || (i < rank - 2 && c->g->shape.d[i] > BOX_MAX))
@@ -141,7 +146,7 @@ static int64_t n_view_rows(const struct pl_copy *c)
 static bool can_bulk(const struct pl_copy *c)
 {
     const struct pl_smem_place *p = c->place;
-    if (!is_regular(c) || c->op->oob == PL_OOB_FILL || c->op->mask != 0 ||
+    if (!is_regular(c) || c->op->oob == PL_OOB_FILL || c->op->mask != 0 || is_packed(c) ||
         is_for_leader(c) || /* its barrier is where the bytes go */
         (needs_engine(c) && may_hang_over(c)))
         return false;
@@ -424,7 +429,7 @@ static void lower_copy(struct pl_copy *c)
     c->ga = &l->fn->arrays.data[c->g->array];
     c->place = &l->places[c->s->array];
     c->es = pl_elem_bytes(c->ga->dtype);
-    c->n_bytes = (uint32_t)pl_shape_n_elems(&c->g->shape) * c->es;
+    c->n_bytes = (uint32_t)pl_shared_bytes(c->ga->dtype, pl_shape_n_elems(&c->g->shape));
     const enum way way = choose(c);
     note_way(c, way);
     if (c->op->how != PL_HOW_AUTO && c->op->how != PL_HOW_ELEMENTS && way == WAY_ELEMENTS)

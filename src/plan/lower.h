@@ -157,6 +157,8 @@ enum pl_stype pl_stype_of(pl_dtype t); /* in registers: i8 is s32, f16 is f16, p
 enum pl_stype pl_stype_bits(enum pl_rep rep); /* b16, b32, b64, pred: for moves */
 enum pl_rep pl_rep_of(pl_dtype t, uint32_t vec);
 uint32_t pl_elem_bytes(pl_dtype t);
+/* Bytes of n elements in shared memory, where 4-bit ones lie in pairs and those of 6 bits in bytes. */
+int64_t pl_shared_bytes(pl_dtype t, int64_t n);
 uint32_t pl_regs_per_chunk(enum pl_rep rep, uint32_t vec);
 /* A constant of dtype t as an operand: integer value or float value. */
 struct pl_opnd pl_const_of(pl_dtype t, int64_t i, double f);
@@ -391,6 +393,7 @@ bool pl_view_has_rows(const struct pl_lower *l, uint32_t ref);
 /* ---- operands of the tensor core in shared memory (operand.c) ---- */
 struct pl_operand {
     const struct pl_smem_place *place;
+    pl_dtype dtype;
     uint32_t elem_bytes;
     bool is_tcgen05;  /* else of wgmma */
     bool is_across;   /* K is the array's row axis */

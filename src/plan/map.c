@@ -81,5 +81,6 @@ bool pl_view_has_rows(const struct pl_lower *l, uint32_t ref)
         pl_array_has_fact(l, a, PL_FACT_UNIT_STRIDE) || pl_array_has_fact(l, a, PL_FACT_DENSE);
     return rank >= 1 && has_unit && pl_array_has_fact(l, a, PL_FACT_ALIGN16) &&
            pl_ir_ref(l->fn, g->base)->view == PL_VIEW_ROOT && pl_view_axes_rise(g) &&
-           g->axis_of[rank - 1] == a->shape.rank - 1 && pl_dtype_bits(a->dtype) >= 8;
+           g->axis_of[rank - 1] == a->shape.rank - 1 &&
+           (pl_dtype_bits(a->dtype) >= 8 || a->dtype == PL_E2M1);
 }

@@ -80,7 +80,8 @@ static bool is_readable(const struct pl_operand *o)
     const bool is_atom_32 = o->place->swizzle == PL_PLAN_SWIZZLE_128_ATOM_32;
     if (!o->is_across)
         return !is_atom_32;
-    return o->elem_bytes == 2 || (o->is_tcgen05 && (o->elem_bytes == 1 || is_atom_32));
+    return o->elem_bytes == 2 ||
+           (o->is_tcgen05 && (is_atom_32 || (o->elem_bytes == 1 && o->dtype != PL_E2M1)));
 }
 
 bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, int k_axis,
@@ -90,6 +91,7 @@ bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, i
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const int last = pl_ir_ref(l->fn, r->base)->shape.rank - 1;
     *o = (struct pl_operand){.place = &l->places[r->array],
+                             .dtype = r->dtype,
                              .elem_bytes = pl_elem_bytes(r->dtype),
                              .is_tcgen05 =
                                  op->code == PL_OP_TCGEN05_MMA || op->code == PL_OP_COPY_TMEM};
@@ -122,13 +124,13 @@ bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, i
 pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t block, uint32_t k)
 {
     const struct pl_smem_place *p = o->place;
-    const uint32_t step = STEP_BYTES / o->elem_bytes;
+    const uint32_t step = pl_operand_step_elems(o->dtype);
     uint32_t n_bytes;
     if (o->is_across) {
         n_bytes = k * step * p->row_bytes +
                   block * (BLOCK_ROWS * o->elem_bytes / p->row_bytes) * p->panel_bytes;
     } else {
-        const uint32_t along = (o->first + k * step) * o->elem_bytes;
+        const uint32_t along = (uint32_t)pl_shared_bytes(o->dtype, o->first + k * step);
         n_bytes = along / p->row_bytes * p->panel_bytes + along % p->row_bytes +
                   block * BLOCK_ROWS * p->row_bytes;
     }

@@ -58,6 +58,11 @@ uint32_t pl_elem_bytes(pl_dtype t)
     return bits < 8 ? 1 : bits / 8;
 }
 
+int64_t pl_shared_bytes(pl_dtype t, int64_t n)
+{
+    return t == PL_E2M1 ? n / 2 : n * pl_elem_bytes(t);
+}
+
 uint32_t pl_regs_per_chunk(enum pl_rep rep, uint32_t vec)
 {
     return rep == PL_REP_HALF2 ? vec / 2 : vec;

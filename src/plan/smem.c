@@ -97,21 +97,22 @@ static bool arrange(struct pl_lower *l, uint32_t id)
     struct pl_smem_place *p = &l->places[id];
     const struct uses u = uses_of(l->fn, id);
     const int rank = a->shape.rank;
-    const uint32_t es = pl_elem_bytes(a->dtype);
+    const uint32_t es = pl_elem_bytes(a->dtype), bits = a->dtype == PL_E2M1 ? 4 : es * 8;
     uint64_t n_slices = 1;
     for (int i = 0; i + 2 < rank; i++)
         n_slices *= (uint64_t)a->shape.d[i];
     const uint64_t n_rows = rank >= 2 ? (uint64_t)a->shape.d[rank - 2] : 1;
     const uint64_t n_cols = rank >= 1 ? (uint64_t)a->shape.d[rank - 1] : 1;
     if (n_slices > UINT32_MAX / 4 || n_rows > UINT32_MAX / 4 || n_cols > UINT32_MAX / 64 ||
-        n_slices * n_rows * n_cols * es > UINT32_MAX / 4)
+        n_slices * n_rows * n_cols * es > UINT32_MAX / 4 ||
+        (a->dtype == PL_E2M1 && n_cols % 2 != 0))
         return false;
     p->n_rows = (uint32_t)n_rows;
     p->n_cols = (uint32_t)n_cols;
-    p->swizzle = choose_swizzle(a, p->n_cols * es, &u);
+    p->swizzle = choose_swizzle(a, (uint32_t)pl_shared_bytes(a->dtype, p->n_cols), &u);
     const uint32_t span = pl_swizzle_span(p->swizzle);
-    p->panel_elems = span != 0 ? span / es : plain_panel(a, p->n_cols, es, &u);
-    p->row_bytes = p->panel_elems * es;
+    p->panel_elems = span != 0 ? span * 8 / bits : plain_panel(a, p->n_cols, es, &u);
+    p->row_bytes = (uint32_t)pl_shared_bytes(a->dtype, p->panel_elems);
     p->panel_bytes = p->n_rows * p->row_bytes;
     p->align_bytes = span != 0 ? 8 * span : u.has_copies ? 128 : 16;
     if (p->panel_elems != p->n_cols && p->n_rows > 1)

@@ -22,9 +22,9 @@ static const struct {
     uint8_t number;
     uint8_t type; /* enum pl_stype */
 } operand_types[] = {
-    {PL_F16, 0, PL_ST_f16},  {PL_BF16, 1, PL_ST_bf16}, {PL_TF32, 2, PL_ST_tf32},
-    {PL_F32, 2, PL_ST_tf32}, {PL_E4M3, 0, PL_ST_e4m3}, {PL_E5M2, 1, PL_ST_e5m2},
-    {PL_U8, 0, PL_ST_u8},    {PL_I8, 1, PL_ST_s8},
+    {PL_F16, 0, PL_ST_f16},   {PL_BF16, 1, PL_ST_bf16}, {PL_TF32, 2, PL_ST_tf32},
+    {PL_F32, 2, PL_ST_tf32},  {PL_E4M3, 0, PL_ST_e4m3}, {PL_E5M2, 1, PL_ST_e5m2},
+    {PL_E2M1, 1, PL_ST_e2m1}, {PL_U8, 0, PL_ST_u8},     {PL_I8, 1, PL_ST_s8},
 };
 
 static uint32_t row_of(pl_dtype t)
@@ -39,6 +39,8 @@ struct mma {
     const struct pl_ref_info *d, *x, *y;
     struct pl_operand a, b;
     bool is_a_in_tmem, is_scaled;
+    bool has_e8m0;     /* type of the scales, else e4m3 */
+    uint32_t n_scales; /* of a row in a step */
     struct pl_opnd d_addr, a_addr;
     struct pl_opnd scales[2]; /* addresses of those of A and of B */
     uint32_t idesc;
@@ -53,7 +55,7 @@ static uint32_t instruction_descriptor(const struct pl_lower *l, const struct mm
                                                  : 1;
     const uint32_t m = (uint32_t)o->d->shape.d[0] * (l->is_pair ? 2 : 1),
                    n = (uint32_t)o->d->shape.d[1];
-    return acc << 4 | (uint32_t)o->is_scaled << 23 |
+    return acc << 4 | (uint32_t)o->has_e8m0 << 23 |
            (uint32_t)operand_types[row_of(o->x->dtype)].number << 7 |
            (uint32_t)operand_types[row_of(o->y->dtype)].number << 10 |
            (uint32_t)o->a.is_across << 15 | (uint32_t)o->b.is_across << 16 | n >> 3 << 17 |
@@ -87,6 +89,10 @@ static bool make_mma(struct pl_lower *l, const struct pl_op *op, struct mma *o)
                       .y = pl_ir_ref(l->fn, op->refs[2])};
     o->is_a_in_tmem = o->x->space == PL_SPACE_TMEM;
     o->is_scaled = op->refs[3] != 0;
+    if (o->is_scaled) {
+        o->has_e8m0 = pl_ir_ref(l->fn, op->refs[3])->dtype == PL_E8M0;
+        o->n_scales = pl_operand_step_elems(o->x->dtype) / (uint32_t)op->n;
+    }
     for (int i = 0; o->is_scaled && i < 2; i++)
         o->scales[i] = pl_tmem_addr(l, op->refs[3 + i]);
     o->d_addr = pl_tmem_addr(l, op->refs[0]);
@@ -115,12 +121,21 @@ static pl_reg accumulates(struct pl_lower *l, const struct pl_op *op)
 }
 
 /* The scales of step k: four along K share a column of 32 bits, the next four lie behind those of all rows. */
-static uint32_t scales_at(const struct pl_lower *l, const struct pl_op *op, uint32_t k,
+static uint32_t scales_at(const struct pl_lower *l, const struct pl_op *op, uint32_t first,
                           struct pl_opnd addr[2])
 {
     for (int i = 0; i < 2; i++)
-        addr[i].imm += (int64_t)(k / 4) * (pl_ir_ref(l->fn, op->refs[3 + i])->shape.d[0] / 32);
-    return k % 4 << 4 | k % 4 << 29;
+        addr[i].imm += (int64_t)(first / 4) * (pl_ir_ref(l->fn, op->refs[3 + i])->shape.d[0] / 32);
+    return first % 4 << 4 | first % 4 << 29;
+}
+
+static enum pl_step_op step_op(const struct mma *o)
+{
+    if (!o->is_scaled)
+        return o->is_a_in_tmem ? PL_STEP_tensor_mma_ta : PL_STEP_tensor_mma;
+    if (o->n_scales > 1)
+        return o->n_scales == 2 ? PL_STEP_tensor_mma_scaled2 : PL_STEP_tensor_mma_scaled4;
+    return o->is_a_in_tmem ? PL_STEP_tensor_mma_scaled_ta : PL_STEP_tensor_mma_scaled;
 }
 
 /* Step k of K: one instruction of the leader. */
@@ -128,12 +143,12 @@ static void put_step(struct pl_lower *l, const struct pl_op *op, const struct mm
                      pl_reg keeps)
 {
     struct pl_opnd a = o->a_addr, scales[2] = {o->scales[0], o->scales[1]};
-    const uint32_t first = o->is_scaled ? scales_at(l, op, k, scales) : 0;
+    const uint32_t first = o->is_scaled ? scales_at(l, op, k * o->n_scales, scales) : 0;
     a.imm += (int64_t)k * STEP_COLUMNS;
     if (!o->is_a_in_tmem)
         a = pl_opnd_reg(pl_operand_desc(l, &o->a, 0, k));
     struct pl_sdesc d = {
-        .op = o->is_a_in_tmem ? PL_STEP_tensor_mma_ta : PL_STEP_tensor_mma,
+        .op = (uint8_t)step_op(o),
         .type = operand_types[row_of(o->x->dtype)].type,
         .attrs = {(uint8_t)pl_tensor_group(l)},
         .n = 5,
@@ -141,7 +156,6 @@ static void put_step(struct pl_lower *l, const struct pl_op *op, const struct mm
                   pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, pl_opnd_imm(o->idesc | first))),
                   pl_opnd_reg(keeps)}};
     if (o->is_scaled) {
-        d.op = o->is_a_in_tmem ? PL_STEP_tensor_mma_scaled_ta : PL_STEP_tensor_mma_scaled;
         d.n = 7;
         d.opnds[4] = scales[0];
         d.opnds[5] = scales[1];

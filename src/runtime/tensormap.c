@@ -25,7 +25,7 @@ static uint8_t map_dtype(pl_dtype t)
     case PL_U32: return PL_CU_TMAP_U32;
     case PL_I64: return PL_CU_TMAP_I64;
     case PL_U64: return PL_CU_TMAP_U64;
-    case PL_E2M1:
+    case PL_E2M1: return PL_CU_TMAP_16U4_ALIGN8B;
     case PL_E2M3:
     case PL_E3M2:
     case PL_DTYPE_NONE:
@@ -50,7 +50,7 @@ static pl_status make_dim(struct pl_tmap_inputs *out, const struct pl_tmap_key *
                           const struct pl_plan_map *m, struct pl_call *call)
 {
     const int64_t most_dim = (int64_t)1 << 32, most_stride = ((int64_t)1 << 40) - 1;
-    int axis = m->axes[i], elem_bytes = pl_dtype_bits(key->dtype) / 8;
+    int axis = m->axes[i], elem_bits = pl_dtype_bits(key->dtype);
     int64_t dim = key->dims[i], stride = key->strides[i];
     if (dim < 1 || dim > most_dim)
         return pl_e_tmap_dim(call, PL_E_INVALID, at(m, axis, dim, most_dim), m->arg, axis, dim);
@@ -66,11 +66,11 @@ static pl_status make_dim(struct pl_tmap_inputs *out, const struct pl_tmap_key *
         return PL_OK;
     }
     if (dim == 1) /* never taken, but it has to obey the rules: any legal one does */
-        stride = 16 / elem_bytes;
-    if (stride < 0 || stride > most_stride / elem_bytes || stride * elem_bytes % 16 != 0)
+        stride = 128 / elem_bits;
+    if (stride < 0 || stride > most_stride / elem_bits || stride * elem_bits % 128 != 0)
         return pl_e_tmap_stride(call, PL_E_INVALID, at(m, axis, stride, 16), m->arg, axis,
-                                stride * elem_bytes);
-    out->stride_bytes[i] = (uint64_t)(stride * elem_bytes);
+                                stride * elem_bits / 8);
+    out->stride_bytes[i] = (uint64_t)(stride * elem_bits / 8);
     return PL_OK;
 }
 
@@ -78,7 +78,7 @@ static pl_status make_dim(struct pl_tmap_inputs *out, const struct pl_tmap_key *
 static pl_status check_inner(const struct pl_tmap_key *key, const struct pl_plan_map *m,
                              struct pl_call *call)
 {
-    int inner_bytes = key->box[0] * (pl_dtype_bits(key->dtype) / 8);
+    int inner_bytes = key->box[0] * pl_dtype_bits(key->dtype) / 8;
     int span = swizzle_span[key->swizzle];
     if (inner_bytes % 16 != 0)
         return pl_e_tmap_box_bytes(call, PL_E_INVALID, at(m, m->axes[0], inner_bytes, 16), m->arg,
