@@ -83,9 +83,10 @@ static uint32_t simd(struct pl_emu_video_mode m, uint32_t a, uint32_t b, uint32_
 {
     unsigned n_bits = 32u / m.n_parts;
     uint64_t both = (uint64_t)b << 32 | a;
+    const uint32_t parts_a = m.a, parts_b = m.b;
     for (unsigned i = 0; i < m.n_parts; i++) {
-        int64_t v = primary(m, part(both, m.a >> 3 * i & 7u, n_bits, m.a_signed),
-                            part(both, m.b >> 3 * i & 7u, n_bits, m.b_signed));
+        int64_t v = primary(m, part(both, parts_a >> 3 * i & 7u, n_bits, m.a_signed),
+                            part(both, parts_b >> 3 * i & 7u, n_bits, m.b_signed));
         if (!(m.d >> i & 1))
             continue;
         if (m.is_sat)
