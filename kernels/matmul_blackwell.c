@@ -21,12 +21,17 @@ static bool has_rows(pl_fact_set facts)
     return (facts & need) == need;
 }
 
-/* Whole numbers only where the chip multiplies them; pairs by the engine alone, which wants aligned rows. */
+/*
+ * Whole numbers only where the chip multiplies them; pairs by the engine alone, which wants aligned rows. Without it a thread has its
+ * share of a tile in registers at once: of 8-bit elements one each, too many for more than 64 columns.
+ */
 bool pl_mm_blackwell_serves(const pl_request *request, const struct pl_mm_config *p)
 {
-    if (request->args[PL_MM_A].u.tensor.dtype == PL_I8 && request->device->arch != 100)
+    const pl_dtype t = request->args[PL_MM_A].u.tensor.dtype;
+    if (t == PL_I8 && request->device->arch != 100)
         return false;
-    return p->cluster_m == 1 || has_rows(request->facts);
+    return has_rows(request->facts) ||
+           (p->cluster_m == 1 && (pl_dtype_bits(t) != 8 || p->tile_n <= 64));
 }
 
 /* ---- operands ---- */
