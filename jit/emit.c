@@ -421,10 +421,12 @@ static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint64_
     pl_buf_init(&text, e->arena, 64);
     *k = (struct kind){.key = key, .previous = *bucket, .row = row, .ins = make_ins(e, s, row)};
     pl_ptx_print_mnemonic(&text, &k->ins);
+    if (text.text == NULL) /* stays out of the bucket: nobody finds it */
+        return NULL;
     k->mnemonic = text.text;
     k->n_bytes = (uint32_t)text.n_bytes;
     *bucket = (uint16_t)e->kinds.n;
-    return text.text == NULL ? NULL : k;
+    return k;
 }
 
 /* Few kinds make up a program. NULL when memory ran out. */
