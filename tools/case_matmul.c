@@ -4,7 +4,8 @@
  *   sums      K products, each exact in f32 but for f32 operands (24 + 24 bits), added one by one to nearest, or in blocks of at
  *             least 8 with one truncation a block: either way at most (K + 16) u32 times the sum of their sizes, which is at most
  *             |row of a| |column of b| (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2)
- *   tf32      operands cut to 10 bits of fraction: 2^-10 each
+ *   tf32      operands cut to 10 bits of fraction: 2^-10 each, of a subnormal one 2^-136 (the last of the 10 bits at 2^-126)
+ *   underflow 2^-149 an addition
  *   epilogue  one rounding an operation; exp2 and 1/x 2 ulp each
  */
 #include "tools/case.h"
@@ -91,19 +92,30 @@ static bool is_tf32(const struct pl_case *c, const pl_matmul_options *o)
     return t == PL_TF32 || (t == PL_F32 && !o->is_exact);
 }
 
+/* Of one sum of products, before the epilogue. */
+static double sum_error(const struct pl_case *c, const pl_matmul_options *o, const struct planes *p,
+                        int64_t i, int64_t j)
+{
+    if (c->has_whole_values || c->args[A].host.dtype == PL_I8)
+        return 0;
+    const double n_added = (double)(p->k + 16), lengths = p->row[i] * p->col[j];
+    double error = n_added * (u32 * lengths + 0x1p-149);
+    if (is_tf32(c, o))
+        error += (0x1p-9 + 0x1p-19) * lengths +
+                 0x1p-136 * sqrt((double)p->k) * (p->row[i] + p->col[j] + 0x1p-136);
+    return error;
+}
+
 static void finish_row(struct pl_case *c, const struct planes *p, int64_t batch, int64_t i)
 {
     pl_matmul_options o;
     memcpy(&o, c->options, sizeof o);
     const double alpha = scalar_of(c, ALPHA), beta = scalar_of(c, BETA);
     const pl_dtype to = c->args[Y].host.dtype;
-    const double each = c->args[A].host.dtype == PL_I8
-                            ? 0
-                            : (double)(p->k + 16) * u32 + (is_tf32(c, &o) ? 0x1p-9 + 0x1p-19 : 0);
     for (int64_t j = 0; j < p->n; j++) {
         const int64_t at = (batch * p->m + i) * p->n + j;
         double v = alpha * p->sum[j], size = fabs(v);
-        double error = c->has_whole_values ? 0 : fabs(alpha) * each * p->row[i] * p->col[j];
+        double error = fabs(alpha) * sum_error(c, &o, p, i, j);
         if (c->args[C].kind == PL_ARG_TENSOR) {
             const struct pl_host *t = &c->args[C].host;
             const double x = beta * pl_host_get(t, t->rank > 2 ? at : i * p->n + j);
