@@ -1,10 +1,11 @@
 /*
  * The matmul of sm_90a from nothing to a binary, beside a plain CUDA C++ kernel that multiplies with the same instructions: the text
- * (time, bytes) and its binary by nvJitLink (registers), and NVRTC compiling the other, in this run. What lies between the tensor
- * core's instructions in the binaries would take a disassembler; there is none in the toolkit's compiler package.
+ * (time, bytes) and its binary by nvJitLink (registers), and NVRTC compiling the other, in this run; what the other computes is
+ * compared with float64 on the emulated driver. bench/sass.sh counts what lies between the tensor instructions of both.
  */
 #include "base/os.h"
 #include "bench/bench.h"
+#include "bench/plain.h"
 #include "bench/toolkit.h"
 #include "tools/case.h"
 
@@ -13,39 +14,6 @@
 #include <string.h>
 
 enum { N_TEXTS = 51, N_COLD = 5, MAX_TEXT_BYTES = 1 << 19 };
-
-/* A tile of 64 x 64 a block: threads fill swizzled tiles, one warpgroup multiplies. c (m, n) f32, a (m, k) and b (n, k) bf16. */
-static const char plain_source[] =
-    "__device__ unsigned long long desc(const void *p) {\n"
-    "  unsigned long long s = __cvta_generic_to_shared(p);\n"
-    "  return (s & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }\n"
-    "#define R(i) \"+f\"(d[i]), \"+f\"(d[i + 1]), \"+f\"(d[i + 2]), \"+f\"(d[i + 3])\n"
-    "__device__ void multiply(float *d, unsigned long long a, unsigned long long b) {\n"
-    "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 \"\n"
-    "    "
-    "\"{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,\"\n"
-    "    \"%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, 1, 1, 1, 0, 0;\"\n"
-    "    : R(0), R(4), R(8), R(12), R(16), R(20), R(24), R(28) : \"l\"(a), \"l\"(b)); }\n"
-    "extern \"C\" __global__ void __launch_bounds__(128) plain(const unsigned short *a,\n"
-    "    const unsigned short *b, float *c, long m, long n, long k) {\n"
-    "  __shared__ __align__(1024) unsigned short as[4096], bs[4096];\n"
-    "  float d[32] = {}; int t = threadIdx.x; long row = blockIdx.y * 64L, col = blockIdx.x * "
-    "64L;\n"
-    "  for (long at = 0; at < k; at += 64) {\n"
-    "    for (int i = t; i < 4096; i += 128) {\n"
-    "      int r = i / 64, x = i % 64, to = r * 64 + (x ^ (r & 7) << 3);\n"
-    "      as[to] = row + r < m && at + x < k ? a[(row + r) * k + at + x] : 0;\n"
-    "      bs[to] = col + r < n && at + x < k ? b[(col + r) * k + at + x] : 0; }\n"
-    "    asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); __syncthreads();\n"
-    "    asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n"
-    "    for (int s = 0; s < 4; s++) multiply(d, desc(as) + 2 * s, desc(bs) + 2 * s);\n"
-    "    asm volatile(\"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\" ::: "
-    "\"memory\");\n"
-    "    __syncthreads(); }\n"
-    "  for (int j = 0; j < 32; j++) {\n"
-    "    long r = row + t / 32 * 16 + t % 32 / 4 + j / 2 % 2 * 8, x = col + j / 4 * 8 + t % 4 * 2 "
-    "+ j % 2;\n"
-    "    if (r < m && x < n) c[r * n + x] = d[j]; } }\n";
 
 struct text {
     char *data;
@@ -115,7 +83,7 @@ static bool measure_ours(struct pl_bench *b, pl_dtype dtype, double *cold_us)
 {
     static char data[MAX_TEXT_BYTES];
     struct text t = {data, 0};
-    double us[N_TEXTS], cold[N_COLD], registers = 0, n_bytes;
+    double us[N_TEXTS], cold[N_COLD], ratio[N_COLD], registers = 0, n_bytes;
     const char *name = pl_dtype_name(dtype);
     struct pl_bench_nvjitlink link;
     for (int i = 0; i < N_TEXTS; i++)
@@ -134,16 +102,43 @@ static bool measure_ours(struct pl_bench *b, pl_dtype dtype, double *cold_us)
         if (!emit(b, dtype, &t, &ignored))
             return false;
         data[t.n_bytes] = '\0';
+        const uint64_t has_text = pl_os_now_ns();
         if (!assemble(&link, &t, &registers)) {
             snprintf(b->note, sizeof b->note, "nvJitLink refused the text for %s", name);
             return false;
         }
-        cold[i] = (double)(pl_os_now_ns() - start) / 1e3;
+        const uint64_t end = pl_os_now_ns();
+        cold[i] = (double)(end - start) / 1e3;
+        ratio[i] = (double)(end - start) / (double)(end - has_text);
     }
     pl_bench_add(b, "us", cold, N_COLD, "matmul/sm_90a/%s/cold", name);
     *cold_us = b->rows[b->n_rows - 1].median;
+    pl_bench_add(b, "ratio", ratio, N_COLD, "matmul/sm_90a/%s/cold_over_nvjitlink", name);
     pl_bench_add(b, "registers", &registers, 1, "matmul/sm_90a/%s/registers", name);
     return true;
+}
+
+/* The error of what NVRTC makes of the plain kernel, run on the emulated driver: at most 1. */
+static bool check_plain(struct pl_bench *b, const struct pl_bench_nvrtc *nvrtc)
+{
+    static const char *const options[] = {"--gpu-architecture=compute_90a"};
+    static char text[MAX_TEXT_BYTES];
+    void *program = NULL;
+    size_t n_bytes = 0;
+    double worst;
+    if (nvrtc->create(&program, pl_bench_plain_source, "plain.cu", 0, NULL, NULL) != 0)
+        return false;
+    const bool is_ok = nvrtc->compile(program, 1, options) == 0 &&
+                       nvrtc->ptx_size(program, &n_bytes) == 0 && n_bytes <= sizeof text &&
+                       nvrtc->ptx(program, text) == 0;
+    nvrtc->destroy(&program);
+    if (!is_ok)
+        snprintf(b->note, sizeof b->note, "NVRTC gave no text of the plain kernel");
+    else if (pl_bench_plain_run(text, &worst, b->note, sizeof b->note))
+        pl_bench_add(b, "of the bound", &worst, 1, "matmul/sm_90a/plain/error");
+    else
+        return false;
+    return is_ok;
 }
 
 static bool measure_plain(struct pl_bench *b, double ours_us)
@@ -159,7 +154,7 @@ static bool measure_plain(struct pl_bench *b, double ours_us)
         void *program = NULL;
         size_t n_bytes = 0;
         const uint64_t start = pl_os_now_ns();
-        if (nvrtc.create(&program, plain_source, "plain.cu", 0, NULL, NULL) != 0)
+        if (nvrtc.create(&program, pl_bench_plain_source, "plain.cu", 0, NULL, NULL) != 0)
             return false;
         const bool is_ok = nvrtc.compile(program, 1, options) == 0 &&
                            nvrtc.cubin_size(program, &n_bytes) == 0 && n_bytes != 0;
@@ -175,7 +170,7 @@ static bool measure_plain(struct pl_bench *b, double ours_us)
         double ratio = b->rows[b->n_rows - 1].median / ours_us;
         pl_bench_add(b, "ratio", &ratio, 1, "matmul/sm_90a/plain/nvrtc_over_ours");
     }
-    return true;
+    return check_plain(b, &nvrtc);
 }
 
 bool pl_bench_matmul(struct pl_bench *b)

@@ -26,7 +26,8 @@ bool pl_bench_find_nvrtc(struct pl_bench_nvrtc *n)
 {
     static const char *const libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     static const char *const functions[] = {"nvrtcCreateProgram", "nvrtcCompileProgram",
-                                            "nvrtcGetCUBINSize", "nvrtcDestroyProgram"};
+                                            "nvrtcGetCUBINSize",  "nvrtcGetPTXSize",
+                                            "nvrtcGetPTX",        "nvrtcDestroyProgram"};
     _Static_assert(sizeof *n == COUNT(functions) * sizeof(void *), "a name for each function");
     return find(libraries, COUNT(libraries), functions, COUNT(functions), n);
 }

@@ -10,6 +10,8 @@ struct pl_bench_nvrtc {
                   const char *const *);
     int (*compile)(void *, int, const char *const *);
     int (*cubin_size)(void *, size_t *);
+    int (*ptx_size)(void *, size_t *);
+    int (*ptx)(void *, char *);
     int (*destroy)(void **);
 };
 bool pl_bench_find_nvrtc(struct pl_bench_nvrtc *n);
