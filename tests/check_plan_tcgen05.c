@@ -3,82 +3,34 @@
  * sum is exact, against a triple loop in float64; over element types, sizes, swizzles, majors, places of A, pipes, pairs of CTAs and
  * asynchronous policies.
  */
+#include "tests/product_run.h"
 #include "tests/tcgen05_case.h"
 
 static const char *const policies[] = {"eager", "late", "random:5", "random:6"};
-
-static void ck_product(const void *got, pl_dtype out, int64_t m, int64_t n,
-                       double (*want)(const void *user, int64_t i, int64_t j), const void *user,
-                       const char *what)
-{
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-            const double w = want(user, i, j), have = get_elem(got, out, i * n + j);
-            ck_assert_msg(have == w, "%s (%lld, %lld): %g, not %g", what, (long long)i,
-                          (long long)j, have, w);
-        }
-}
-
-struct factors {
-    const void *x, *y;
-    pl_dtype a, b;
-    int64_t m, n, k;
-    bool a_is_across, b_is_across;
-    double start;
-};
-
-static double product(const void *user, int64_t i, int64_t j)
-{
-    const struct factors *f = user;
-    double sum = f->start;
-    for (int64_t k = 0; k < f->k; k++)
-        sum += get_elem(f->x, f->a, f->a_is_across ? k * f->m + i : i * f->k + k) *
-               get_elem(f->y, f->b, f->b_is_across ? k * f->n + j : j * f->k + k);
-    return sum;
-}
 
 START_TEST(products_of_whole_numbers_are_exact)
 {
     const struct mm_case *c = &mm_cases[_i];
     const struct mm_params *p = &c->p;
-    const int64_t n_k = (int64_t)p->k * p->n_steps;
+    struct factors f = {.a = c->a,
+                        .b = c->b,
+                        .m = p->m,
+                        .n = p->n,
+                        .k = (int64_t)p->k * p->n_steps,
+                        .a_is_across = p->a_is_across,
+                        .b_is_across = p->b_is_across,
+                        .start = p->starts_at_5 ? 5 : 0};
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
-        driver_use(100, policies[policy]);
-        ck_assert_int_eq(emu.configure("check", "race"), 0);
-        pl_tensor x =
-            tensor_new(c->a, p->a_is_across ? PL_SHAPE(n_k, p->m) : PL_SHAPE(p->m, n_k), 0, 0);
-        pl_tensor y =
-            tensor_new(c->b, p->b_is_across ? PL_SHAPE(n_k, p->n) : PL_SHAPE(p->n, n_k), 0, 0);
-        pl_tensor z = tensor_new(c->out, PL_SHAPE(p->m, p->n), 0, 0);
-        void *hx = fill_random(&x), *hy = fill_random(&y);
-        struct ask a = {.kernel = &mm,
-                        .params = p,
-                        .params_bytes = sizeof *p,
-                        .arch = 100,
-                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
-                        .grid = {1, 1, 1},
-                        .facts = all_facts};
-        run_ok(&a);
-        void *got = fetch(&z);
-        const struct factors f = {.x = hx,
-                                  .y = hy,
-                                  .a = c->a,
-                                  .b = c->b,
-                                  .m = p->m,
-                                  .n = p->n,
-                                  .k = n_k,
-                                  .a_is_across = p->a_is_across,
-                                  .b_is_across = p->b_is_across,
-                                  .start = p->starts_at_5 ? 5 : 0};
-        char what[64];
-        snprintf(what, sizeof what, "case %d %s", _i, policies[policy]);
-        ck_product(got, c->out, p->m, p->n, product, &f, what);
-        free(hx);
-        free(hy);
-        free(got);
-        free_tensor(&x);
-        free_tensor(&y);
-        free_tensor(&z);
+        const struct product_run r = {.kernel = &mm,
+                                      .params = p,
+                                      .params_bytes = sizeof *p,
+                                      .arch = 100,
+                                      .number = _i,
+                                      .policy = policies[policy],
+                                      .checks_races = true,
+                                      .out = c->out,
+                                      .f = &f};
+        run_product(&r);
     }
 }
 END_TEST
@@ -86,40 +38,19 @@ END_TEST
 START_TEST(pipes_and_pairs_multiply)
 {
     const struct tiles_case *c = &tiles_cases[_i];
-    const pl_dtype out = PL_F32;
+    struct factors f = {.a = c->t, .b = c->t, .m = c->m, .n = c->n, .k = c->k, .b_is_across = true};
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
-        driver_use(100, policies[policy]);
-        ck_assert_int_eq(emu.configure("check", "race"), 0);
-        pl_tensor x = tensor_new(c->t, PL_SHAPE(c->m, c->k), 0, 0),
-                  y = tensor_new(c->t, PL_SHAPE(c->k, c->n), 0, 0),
-                  z = tensor_new(out, PL_SHAPE(c->m, c->n), 0, 0);
-        void *hx = fill_random(&x), *hy = fill_random(&y);
-        struct ask a = {.kernel = &tiled,
-                        .params = &c->p,
-                        .params_bytes = sizeof c->p,
-                        .arch = 100,
-                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
-                        .grid = {c->n_blocks, 1, 1},
-                        .facts = all_facts};
-        run_ok(&a);
-        void *got = fetch(&z);
-        const struct factors f = {.x = hx,
-                                  .y = hy,
-                                  .a = c->t,
-                                  .b = c->t,
-                                  .m = c->m,
-                                  .n = c->n,
-                                  .k = c->k,
-                                  .b_is_across = true};
-        char what[64];
-        snprintf(what, sizeof what, "case %d %s", _i, policies[policy]);
-        ck_product(got, out, c->m, c->n, product, &f, what);
-        free(hx);
-        free(hy);
-        free(got);
-        free_tensor(&x);
-        free_tensor(&y);
-        free_tensor(&z);
+        const struct product_run r = {.kernel = &tiled,
+                                      .params = &c->p,
+                                      .params_bytes = sizeof c->p,
+                                      .arch = 100,
+                                      .number = _i,
+                                      .policy = policies[policy],
+                                      .checks_races = true,
+                                      .n_blocks = c->n_blocks,
+                                      .out = PL_F32,
+                                      .f = &f};
+        run_product(&r);
     }
 }
 END_TEST

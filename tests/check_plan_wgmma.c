@@ -2,12 +2,10 @@
  * Warpgroup matrix operations, end to end on the emulated driver: random matrices of small whole numbers, for which every product and
  * sum is exact, against a triple loop in float64; over element types, sizes, swizzles, majors, warpgroups and asynchronous policies.
  */
-#include "tests/plan_data.h"
-#include "tests/plan_ptxas.h"
+#include "tests/operand_tiles.h"
+#include "tests/product_run.h"
 
 static const char *const policies[] = {"eager", "late", "random:5"};
-
-enum out_way { OUT_GMEM, OUT_SMEM, OUT_STRIDED, OUT_ROW_SUMS };
 
 struct mm_params {
     int32_t m, n, k;                  /* of a warpgroup and a step */
@@ -16,66 +14,15 @@ struct mm_params {
     int32_t n_warpgroups, n_steps, out, acc, starts_from_y, is_clipped;
 };
 
-static pl_transforms operand_transforms(pl_dtype t, int32_t swizzle)
-{
-    return swizzle < 0 ? PL_SWIZZLE_AUTO
-                       : pl_transforms_make(8, swizzle * 8 / pl_dtype_bits(t), swizzle);
-}
-
-/* One operand: (stages, rows, k) or (stages, k, rows) in SMEM, filled from step `step`; gives the (rows, k) view of `slot`. */
-struct tile {
-    pl_ref gmem, smem;
-    int32_t rows, k, is_across;
-};
-
-static struct tile make_tile(pl_builder *b, pl_ref gmem, int32_t rows, const struct mm_params *p,
-                             bool is_a)
-{
-    struct tile t = {.gmem = gmem, .rows = rows, .k = p->k};
-    const pl_dtype dt = pl_dtype_of(b, gmem);
-    t.is_across = is_a ? p->a_is_across : p->b_is_across;
-    t.smem = pl_smem(b, dt, t.is_across ? PL_SHAPE(2, p->k, rows) : PL_SHAPE(2, rows, p->k),
-                     operand_transforms(dt, is_a ? p->a_swizzle : p->b_swizzle));
-    return t;
-}
-
-static void fill_tile(pl_builder *b, const struct tile *t, pl_val step, pl_val slot, pl_bar bar)
-{
-    const pl_shape s = t->is_across ? PL_SHAPE(t->k, t->rows) : PL_SHAPE(t->rows, t->k);
-    const pl_offs at = t->is_across ? PL_OFF(b, step, 0) : PL_OFF(b, 0, step);
-    pl_copy_gmem_to_smem(b, pl_tile(b, t->gmem, at, s), pl_at(b, t->smem, slot), bar);
-}
-
-static void write_out(pl_builder *b, const struct mm_params *p, pl_ref to, pl_val v)
-{
-    const pl_dtype t = pl_dtype_of(b, to);
-    const pl_shape s = PL_SHAPE(p->m, p->n);
-    v = pl_cast(b, v, t);
-    if (p->out == OUT_SMEM) { /* through shared memory, and by a copy */
-        pl_ref all = pl_smem(b, t, PL_SHAPE(p->n_warpgroups, p->m, p->n), PL_SWIZZLE_AUTO);
-        pl_ref stage = pl_at(b, all, pl_warpgroup_id(b));
-        pl_store(b, stage, v);
-        pl_commit_smem(b);
-        pl_copy_smem_to_gmem(b, stage, to);
-        pl_wait_smem_to_gmem(b, 0);
-    } else if (p->out == OUT_STRIDED) {
-        pl_store(b, to, pl_layout_cast(b, v, pl_layout_strided(4)));
-    } else if (p->out == OUT_ROW_SUMS) { /* each row less its sum: a reduction and a broadcast */
-        pl_val sum = pl_reduce(b, PL_ADD, v, 1, PL_SCOPE_WARPGROUP);
-        pl_store(b, to, pl_sub(b, v, pl_broadcast(b, sum, 1, p->n)));
-    } else {
-        pl_store(b, to, v);
-    }
-    (void)s;
-}
-
 static void mm_body(pl_builder *b, const void *params)
 {
     const struct mm_params *p = params;
     pl_block_warpgroups(b, p->n_warpgroups);
     pl_ref x = pl_param(b, 0), y = pl_param(b, 1), z = pl_param(b, 2);
-    struct tile a = make_tile(b, x, p->m * p->n_warpgroups, p, true),
-                bt = make_tile(b, y, p->n, p, false);
+    struct tile a = make_tile(
+                    b, x,
+                    (struct tile_form){p->m * p->n_warpgroups, p->k, p->a_swizzle, p->a_is_across}),
+                bt = make_tile(b, y, (struct tile_form){p->n, p->k, p->b_swizzle, p->b_is_across});
     pl_bar full = pl_barrier(b, 2);
     pl_ref acc = pl_acc(b, (pl_dtype)p->acc, PL_SHAPE(p->m, p->n));
     pl_val first = pl_mul(b, pl_warpgroup_id(b), p->m);
@@ -88,11 +35,7 @@ static void mm_body(pl_builder *b, const void *params)
         fill_tile(b, &a, step, slot, full);
         fill_tile(b, &bt, step, slot, full);
         pl_barrier_wait(b, full);
-        pl_ref as = pl_at(b, a.smem, slot), bs = pl_at(b, bt.smem, slot);
-        as = p->a_is_across
-                 ? pl_transpose(b, pl_window(b, as, PL_OFF(b, 0, first), PL_SHAPE(p->k, p->m)))
-                 : pl_window(b, as, PL_OFF(b, first, 0), PL_SHAPE(p->m, p->k));
-        pl_wgmma(b, acc, as, p->b_is_across ? bs : pl_transpose(b, bs));
+        pl_wgmma(b, acc, tile_rows(b, &a, slot, first, p->m), tile_columns(b, &bt, slot));
         pl_wgmma_wait(b, 0);
         pl_bar_sync(b, PL_SCOPE_CTA); /* all have read the slot */
     }
@@ -101,7 +44,7 @@ static void mm_body(pl_builder *b, const void *params)
         pl_acc_init(b, acc, pl_cast(b, 3, (pl_dtype)p->acc));
         v = pl_add(b, v, pl_mul(b, pl_acc_load(b, acc), pl_cast(b, 2, (pl_dtype)p->acc)));
     }
-    write_out(b, p, to, v);
+    write_out(b, (enum out_way)p->out, p->n_warpgroups, to, v, PL_SHAPE(p->m, p->n));
 }
 TENSORS(mm, 2, 1);
 
@@ -136,61 +79,34 @@ static const struct mm_case mm_cases[] = {
 };
 enum { N_MM_CASES = sizeof mm_cases / sizeof mm_cases[0] };
 
-static double product(const struct mm_case *c, const void *x, const void *y, int64_t i, int64_t j)
-{
-    const struct mm_params *p = &c->p;
-    const int64_t m = (int64_t)p->m * p->n_warpgroups, n_k = (int64_t)p->k * p->n_steps;
-    double sum = p->starts_from_y ? 2 + 2 * 3 : 0;
-    for (int64_t k = 0; k < n_k; k++)
-        sum += get_elem(x, c->a, p->a_is_across ? k * m + i : i * n_k + k) *
-               get_elem(y, c->b, p->b_is_across ? k * p->n + j : j * n_k + k);
-    return sum;
-}
-
-static double expected(const struct mm_case *c, const void *x, const void *y, int64_t i, int64_t j)
-{
-    double v = product(c, x, y, i, j);
-    for (int64_t q = 0; c->p.out == OUT_ROW_SUMS && q < c->p.n; q++)
-        v -= product(c, x, y, i, q);
-    return v;
-}
-
 START_TEST(products_of_whole_numbers_are_exact)
 {
     const struct mm_case *c = &mm_cases[_i];
     const struct mm_params *p = &c->p;
-    const int64_t m = (int64_t)p->m * p->n_warpgroups, n_k = (int64_t)p->k * p->n_steps;
-    /* clipped: the result has fewer rows and columns than the tiles */
-    const int64_t m_out = m - (p->is_clipped ? 3 : 0), n_out = p->n - (p->is_clipped ? 5 : 0);
+    struct factors f = {.a = c->a,
+                        .b = c->b,
+                        .m = (int64_t)p->m * p->n_warpgroups,
+                        .n = p->n,
+                        .k = (int64_t)p->k * p->n_steps,
+                        .a_is_across = p->a_is_across,
+                        .b_is_across = p->b_is_across,
+                        .start = p->starts_from_y ? 2 + 2 * 3 : 0};
+    struct product_run r = {.kernel = &mm,
+                            .params = p,
+                            .params_bytes = sizeof *p,
+                            .arch = 90,
+                            .number = _i,
+                            .checks_races = true,
+                            .out = c->out,
+                            .want = p->out == OUT_ROW_SUMS ? product_less_its_row : product,
+                            .f = &f};
+    if (p->is_clipped) { /* the result has fewer rows and columns than the tiles */
+        r.m_out = f.m - 3;
+        r.n_out = f.n - 5;
+    }
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
-        driver_use(90, policies[policy]);
-        pl_tensor x = tensor_new(c->a, p->a_is_across ? PL_SHAPE(n_k, m) : PL_SHAPE(m, n_k), 0, 0);
-        pl_tensor y =
-            tensor_new(c->b, p->b_is_across ? PL_SHAPE(n_k, p->n) : PL_SHAPE(p->n, n_k), 0, 0);
-        pl_tensor z = tensor_new(c->out, PL_SHAPE(m_out, n_out), 0, 0);
-        void *hx = fill_random(&x), *hy = fill_random(&y);
-        struct ask a = {.kernel = &mm,
-                        .params = p,
-                        .params_bytes = sizeof *p,
-                        .arch = 90,
-                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
-                        .grid = {1, 1, 1},
-                        .facts = all_facts};
-        run_ok(&a);
-        void *got = fetch(&z);
-        for (int64_t i = 0; i < m_out; i++)
-            for (int64_t j = 0; j < n_out; j++) {
-                const double want = expected(c, hx, hy, i, j),
-                             have = get_elem(got, c->out, i * n_out + j);
-                ck_assert_msg(have == want, "case %d %s (%lld, %lld): %g, not %g", _i,
-                              policies[policy], (long long)i, (long long)j, have, want);
-            }
-        free(hx);
-        free(hy);
-        free(got);
-        free_tensor(&x);
-        free_tensor(&y);
-        free_tensor(&z);
+        r.policy = policies[policy];
+        run_product(&r);
     }
 }
 END_TEST
@@ -277,30 +193,29 @@ static const struct val_case val_cases[] = {
 };
 enum { N_VAL_CASES = sizeof val_cases / sizeof val_cases[0] };
 
-static double y_elem(const struct val_case *c, const void *y, int64_t k, int64_t j)
+struct val_factors {
+    struct factors f;
+    const struct val_params *p;
+};
+
+/* FROM_PRODUCT: element (i, k) of the step's own product, as x's type keeps it. */
+static double first_product(const struct val_factors *v, int64_t i, int64_t k)
 {
-    const int64_t n_k = (int64_t)c->p.k * c->p.n_steps;
-    return get_elem(y, c->b, c->p.b_is_across ? k * c->p.n + j : j * n_k + k);
+    const int64_t base = k - k % v->p->k;
+    double sum = 0, rounded[1] = {0};
+    for (int64_t q = 0; q < v->p->k; q++)
+        sum += x_elem(&v->f, i, base + q) * y_elem(&v->f, base + q, k % v->p->k);
+    set_elem(rounded, v->f.a, 0, sum / 64);
+    return get_elem(rounded, v->f.a, 0);
 }
 
-static double val_expected(const struct val_case *c, const void *x, const void *y, int64_t i,
-                           int64_t j)
+static double val_product(const void *user, int64_t i, int64_t j)
 {
-    const struct val_params *p = &c->p;
-    const int64_t n_k = (int64_t)p->k * p->n_steps;
-    double sum = 0, rounded[1];
-    for (int64_t k = 0; k < n_k; k++) {
-        if (p->from != FROM_PRODUCT) {
-            sum += get_elem(x, c->a, i * n_k + k) * y_elem(c, y, k, j);
-            continue;
-        }
-        const int64_t base = k - k % p->k; /* column k % p->k of this step's product */
-        double s = 0;
-        for (int64_t q = 0; q < p->k; q++)
-            s += get_elem(x, c->a, i * n_k + base + q) * y_elem(c, y, base + q, k % p->k);
-        set_elem(rounded, c->a, 0, s / 64);
-        sum += get_elem(rounded, c->a, 0) * y_elem(c, y, k, j);
-    }
+    const struct val_factors *v = user;
+    double sum = 0;
+    for (int64_t k = 0; k < v->f.k; k++)
+        sum += (v->p->from == FROM_PRODUCT ? first_product(v, i, k) : x_elem(&v->f, i, k)) *
+               y_elem(&v->f, k, j);
     return sum;
 }
 
@@ -308,38 +223,26 @@ START_TEST(values_are_multiplied_as_memory_is)
 {
     const struct val_case *c = &val_cases[_i];
     const struct val_params *p = &c->p;
-    const int64_t n_k = (int64_t)p->k * p->n_steps;
+    struct val_factors v = {.f = {.a = c->a,
+                                  .b = c->b,
+                                  .m = p->m,
+                                  .n = p->n,
+                                  .k = (int64_t)p->k * p->n_steps,
+                                  .b_is_across = p->b_is_across},
+                            .p = p};
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
-        driver_use(90, policies[policy]);
-        pl_tensor x = tensor_new(c->a, PL_SHAPE(p->m, n_k), 0, 0);
-        pl_tensor y =
-            tensor_new(c->b, p->b_is_across ? PL_SHAPE(n_k, p->n) : PL_SHAPE(p->n, n_k), 0, 0);
-        pl_tensor z = tensor_new(c->out, PL_SHAPE(p->m, p->n), 0, 0);
-        void *hx = fill_random(&x), *hy = fill_random(&y);
-        struct ask a = {.kernel = &val,
-                        .params = p,
-                        .params_bytes = sizeof *p,
-                        .arch = 90,
-                        .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
-                        .grid = {1, 1, 1},
-                        .facts = all_facts};
-        run_ok(&a);
-        if (policy == 0)
-            assembles(&a);
-        void *got = fetch(&z);
-        for (int64_t i = 0; i < p->m; i++)
-            for (int64_t j = 0; j < p->n; j++) {
-                const double want = val_expected(c, hx, hy, i, j),
-                             have = get_elem(got, c->out, i * p->n + j);
-                ck_assert_msg(have == want, "case %d %s (%lld, %lld): %g, not %g", _i,
-                              policies[policy], (long long)i, (long long)j, have, want);
-            }
-        free(hx);
-        free(hy);
-        free(got);
-        free_tensor(&x);
-        free_tensor(&y);
-        free_tensor(&z);
+        const struct product_run r = {.kernel = &val,
+                                      .params = p,
+                                      .params_bytes = sizeof *p,
+                                      .arch = 90,
+                                      .number = _i,
+                                      .policy = policies[policy],
+                                      .checks_races = true,
+                                      .assembles = policy == 0,
+                                      .out = c->out,
+                                      .want = val_product,
+                                      .f = &v.f};
+        run_product(&r);
     }
 }
 END_TEST

@@ -4,6 +4,7 @@
  * Bodies that multiply on sm_100, and the cases in which they are run and assembled: element types, sizes, swizzles, majors, places of
  * A; then a persistent kernel of three roles, by one CTA and by pairs.
  */
+#include "tests/operand_tiles.h"
 #include "tests/plan_data.h"
 
 /* ---- one CTA, step by step ---- */
@@ -18,43 +19,14 @@ struct mm_params {
     int32_t starts_at_5, is_a_in_tmem, n_warpgroups;
 };
 
-static pl_transforms operand_transforms(pl_dtype t, int32_t swizzle)
-{
-    return swizzle < 0 ? PL_SWIZZLE_AUTO
-                       : pl_transforms_make(8, swizzle * 8 / pl_dtype_bits(t), swizzle);
-}
-
-/* One operand: (slots, rows, k) or (slots, k, rows) in SMEM, filled from step `step`; gives the (rows, k) view of `slot`. */
-struct tile {
-    pl_ref gmem, smem;
-    int32_t rows, k, is_across;
-};
-
-static struct tile make_tile(pl_builder *b, pl_ref gmem, int32_t rows, const struct mm_params *p,
-                             bool is_a)
-{
-    struct tile t = {.gmem = gmem, .rows = rows, .k = p->k};
-    const pl_dtype dt = pl_dtype_of(b, gmem);
-    t.is_across = is_a ? p->a_is_across : p->b_is_across;
-    t.smem = pl_smem(b, dt, t.is_across ? PL_SHAPE(2, p->k, rows) : PL_SHAPE(2, rows, p->k),
-                     operand_transforms(dt, is_a ? p->a_swizzle : p->b_swizzle));
-    return t;
-}
-
-static void fill_tile(pl_builder *b, const struct tile *t, pl_val step, pl_val slot, pl_bar bar)
-{
-    const pl_shape s = t->is_across ? PL_SHAPE(t->k, t->rows) : PL_SHAPE(t->rows, t->k);
-    const pl_offs at = t->is_across ? PL_OFF(b, step, 0) : PL_OFF(b, 0, step);
-    pl_copy_gmem_to_smem(b, pl_tile(b, t->gmem, at, s), pl_at(b, t->smem, slot), bar);
-}
-
 static void mm_body(pl_builder *b, const void *params)
 {
     const struct mm_params *p = params;
     pl_block_warpgroups(b, p->n_warpgroups);
     pl_ref x = pl_param(b, 0), y = pl_param(b, 1), z = pl_param(b, 2);
     const pl_dtype t = pl_dtype_of(b, x);
-    struct tile a = make_tile(b, x, p->m, p, true), bt = make_tile(b, y, p->n, p, false);
+    struct tile a = make_tile(b, x, (struct tile_form){p->m, p->k, p->a_swizzle, p->a_is_across}),
+                bt = make_tile(b, y, (struct tile_form){p->n, p->k, p->b_swizzle, p->b_is_across});
     pl_bar full = pl_barrier(b, 2), done = pl_barrier(b, 1);
     pl_ref acc = pl_tmem(b, (pl_dtype)p->acc, PL_SHAPE(p->m, p->n), 0), a_tmem = {0};
     if (p->is_a_in_tmem)
@@ -69,8 +41,7 @@ static void mm_body(pl_builder *b, const void *params)
         fill_tile(b, &a, step, slot, full);
         fill_tile(b, &bt, step, slot, full);
         pl_barrier_wait(b, full);
-        pl_ref as = pl_at(b, a.smem, slot), bs = pl_at(b, bt.smem, slot);
-        as = p->a_is_across ? pl_transpose(b, as) : as;
+        pl_ref as = tile_rows(b, &a, slot, pl_lit_i(b, 0), p->m);
         if (p->is_a_in_tmem == BY_THREADS) {
             pl_async_store_tmem(b, a_tmem, pl_load(b, as));
             pl_commit_tmem(b);
@@ -78,8 +49,7 @@ static void mm_body(pl_builder *b, const void *params)
             pl_copy_smem_to_tmem(b, as, a_tmem);
         }
         const pl_mma_opt o = {.accumulate = p->starts_at_5 ? pl_val_none() : pl_gt(b, step, 0)};
-        pl_tcgen05_mma(b, acc, p->is_a_in_tmem ? a_tmem : as,
-                       p->b_is_across ? bs : pl_transpose(b, bs), &o);
+        pl_tcgen05_mma(b, acc, p->is_a_in_tmem ? a_tmem : as, tile_columns(b, &bt, slot), &o);
         pl_tcgen05_commit(b, done);
         pl_barrier_wait(b, done);
     }
