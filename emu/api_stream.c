@@ -40,12 +40,16 @@ CUresult pl_cuStreamDestroy_v2(CUstream stream)
     return r;
 }
 
+/* The stream whose property *out becomes. */
+static CUresult find_for(const void *out, CUstream stream, struct pl_stream **s)
+{
+    return out == NULL ? CUDA_ERROR_INVALID_VALUE : pl_stream_find(stream, s);
+}
+
 CUresult pl_cuStreamGetPriority(CUstream stream, int *priority)
 {
     struct pl_stream *s;
-    if (priority == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_stream_find(stream, &s);
+    CUresult r = find_for(priority, stream, &s);
     if (r == CUDA_SUCCESS)
         *priority = s->priority;
     return r;
@@ -54,9 +58,7 @@ CUresult pl_cuStreamGetPriority(CUstream stream, int *priority)
 CUresult pl_cuStreamGetFlags(CUstream stream, unsigned int *flags)
 {
     struct pl_stream *s;
-    if (flags == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_stream_find(stream, &s);
+    CUresult r = find_for(flags, stream, &s);
     if (r == CUDA_SUCCESS)
         *flags = s->flags;
     return r;
@@ -65,9 +67,7 @@ CUresult pl_cuStreamGetFlags(CUstream stream, unsigned int *flags)
 CUresult pl_cuStreamGetId(CUstream stream, unsigned long long *id)
 {
     struct pl_stream *s;
-    if (id == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_stream_find(stream, &s);
+    CUresult r = find_for(id, stream, &s);
     if (r == CUDA_SUCCESS)
         *id = s->id;
     return r;
@@ -76,9 +76,7 @@ CUresult pl_cuStreamGetId(CUstream stream, unsigned long long *id)
 CUresult pl_cuStreamGetDevice(CUstream stream, CUdevice *dev)
 {
     struct pl_stream *s;
-    if (dev == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_stream_find(stream, &s);
+    CUresult r = find_for(dev, stream, &s);
     if (r == CUDA_SUCCESS)
         *dev = s->ctx->device->ordinal;
     return r;
@@ -87,9 +85,7 @@ CUresult pl_cuStreamGetDevice(CUstream stream, CUdevice *dev)
 CUresult pl_cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 {
     struct pl_stream *s;
-    if (ctx == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = pl_stream_find(stream, &s);
+    CUresult r = find_for(ctx, stream, &s);
     if (r == CUDA_SUCCESS)
         *ctx = pl_obj_handle(&s->ctx->obj);
     return r;

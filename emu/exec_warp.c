@@ -139,17 +139,22 @@ static bool source_lane(uint8_t mode, uint32_t lane, uint32_t b, uint32_t c, uin
     return is_in;
 }
 
+/* d of a first operand d|p; *p is NULL where there is none. */
+static const struct pl_emu_arg *split(const struct pl_emu_ins *ins, const struct pl_emu_arg **p)
+{
+    const struct pl_emu_arg *d = &ins->args[0];
+    const bool is_pair = d->kind == PL_EMU_ARG_PAIR;
+    *p = is_pair ? &ins->args[d->first + 1] : NULL;
+    return is_pair ? &ins->args[d->first] : d;
+}
+
 /* d|p, a, b, c, members. A lane that reads from an inactive one is undefined: it gets what that register holds. */
 enum pl_emu_status pl_emu_exec_shfl(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     enum pl_emu_status s = meet(w, ins);
     if (s != PL_EMU_NEXT)
         return s;
-    const struct pl_emu_arg *d = &ins->args[0], *p = NULL;
-    if (d->kind == PL_EMU_ARG_PAIR) {
-        p = &ins->args[d->first + 1];
-        d = &ins->args[d->first];
-    }
+    const struct pl_emu_arg *p, *d = split(ins, &p);
     uint32_t old[PL_EMU_LANES], in_range = 0;
     for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
         old[lane] = (uint32_t)pl_emu_lane(w, &ins->args[1], lane);
@@ -203,11 +208,7 @@ enum pl_emu_status pl_emu_exec_match(struct pl_emu_warp *w, const struct pl_emu_
     enum pl_emu_status s = meet(w, ins);
     if (s != PL_EMU_NEXT)
         return s;
-    const struct pl_emu_arg *d = &ins->args[0], *p = NULL;
-    if (d->kind == PL_EMU_ARG_PAIR) {
-        p = &ins->args[d->first + 1];
-        d = &ins->args[d->first];
-    }
+    const struct pl_emu_arg *p, *d = split(ins, &p);
     bool is_any = ins->ptx->form == PL_PTX_match_any_sync;
     uint64_t v[PL_EMU_LANES];
     uint32_t all_same = 0;

@@ -83,12 +83,12 @@ static bool read_label_directive(struct pl_ptx_parser *p, uint32_t name, const c
         if (!pl_ptx_skip(p))
             return false;
         const char *target_at = p->s;
-        size_t n = pl_ptx_name_length(target_at);
+        size_t n;
         uint32_t target;
-        if (n == 0)
-            return pl_ptx_fail_syntax(p, is_branch ? "a label" : "a function");
+        if (!pl_ptx_peek_name(p, is_branch ? "a label" : "a function", &target, &n))
+            return false;
         uint32_t *slot = pl_vec_push(p->arena, &p->targets);
-        if (slot == NULL || !pl_ptx_intern(p, target_at, n, &target))
+        if (slot == NULL)
             return false;
         p->s += n;
         if (is_branch) {
@@ -139,11 +139,9 @@ static bool read_guard(struct pl_ptx_parser *p, struct pl_ptx_ins *ins)
     if (!pl_ptx_skip(p))
         return false;
     const char *at = p->s;
-    size_t n = pl_ptx_name_length(at);
+    size_t n;
     uint32_t name;
-    if (n == 0)
-        return pl_ptx_fail_syntax(p, "a predicate register");
-    if (!pl_ptx_intern(p, at, n, &name))
+    if (!pl_ptx_peek_name(p, "a predicate register", &name, &n))
         return false;
     const struct pl_ptx_sym *sym = pl_ptx_find(p, name);
     if (sym == NULL || sym->kind != PL_PTX_SYM_REG) {

@@ -401,11 +401,9 @@ static bool read_head(struct pl_ptx_parser *p, uint32_t first_var)
     if (!pl_ptx_skip(p))
         return false;
     const char *at = p->s;
-    size_t n = pl_ptx_name_length(at);
+    size_t n;
     uint32_t name;
-    if (n == 0)
-        return pl_ptx_fail_syntax(p, "a function's name");
-    if (!pl_ptx_intern(p, at, n, &name))
+    if (!pl_ptx_peek_name(p, "a function's name", &name, &n))
         return false;
     p->s += n;
     if (!name_function(p, name, at, first_var) || !pl_ptx_skip(p))
@@ -459,11 +457,9 @@ static bool read_alias(struct pl_ptx_parser *p)
         if (!pl_ptx_skip(p) || (i == 1 && !pl_ptx_expect(p, ',')) || !pl_ptx_skip(p))
             return false;
         const char *at = p->s;
-        size_t n = pl_ptx_name_length(at);
+        size_t n;
         uint32_t name;
-        if (n == 0)
-            return pl_ptx_fail_syntax(p, "a function's name");
-        if (!pl_ptx_intern(p, at, n, &name))
+        if (!pl_ptx_peek_name(p, "a function's name", &name, &n))
             return false;
         const struct pl_ptx_sym *sym = pl_ptx_find(p, name);
         if (sym == NULL || sym->kind != PL_PTX_SYM_FUNC) {

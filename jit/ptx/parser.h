@@ -223,6 +223,8 @@ bool pl_ptx_const_as(const struct pl_ptx_const *c, enum pl_ptx_type type, uint64
 /* ---- symbols.c ---- */
 bool pl_ptx_symbols_init(struct pl_ptx_parser *p);
 bool pl_ptx_intern(struct pl_ptx_parser *p, const char *s, size_t n_bytes, uint32_t *name);
+/* The name at p->s, which stays where it is; `what` says in a message what must stand there. *n_bytes: its length. */
+bool pl_ptx_peek_name(struct pl_ptx_parser *p, const char *what, uint32_t *name, size_t *n_bytes);
 struct pl_ptx_sym *pl_ptx_find(
     struct pl_ptx_parser *p,
     uint32_t name); /* NULL: not declared; may make a register of a range */

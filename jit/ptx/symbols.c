@@ -55,6 +55,12 @@ bool pl_ptx_intern(struct pl_ptx_parser *p, const char *s, size_t n_bytes, uint3
     return true;
 }
 
+bool pl_ptx_peek_name(struct pl_ptx_parser *p, const char *what, uint32_t *name, size_t *n_bytes)
+{
+    *n_bytes = pl_ptx_name_length(p->s);
+    return *n_bytes != 0 ? pl_ptx_intern(p, p->s, *n_bytes, name) : pl_ptx_fail_syntax(p, what);
+}
+
 bool pl_ptx_symbols_init(struct pl_ptx_parser *p)
 {
     for (uint32_t i = 0; i < PL_PTX_SREG_COUNT; i++) {

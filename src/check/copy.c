@@ -1,6 +1,7 @@
 /* Copies and the arrangement of SMEM that they need. A lowering that the plan may choose freely has no rule here; a forced one has. */
 #include "src/check/check.h"
 
+#include "src/check/where.h"
 #include "src/ir/fact.h"
 
 #define PL_DIAG_ROWS "src/check/copy.def"
@@ -10,18 +11,6 @@
 #define PL_DIAG_MODE_DEFINE
 #include "base/diag_rows.h"
 
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
-
-static struct pl_where at_values(pl_loc l, int64_t seen, int64_t wanted)
-{
-    return (struct pl_where){
-        .file = l.file, .line = l.line, .has_values = true, .seen = seen, .wanted = wanted};
-}
-
-static int32_t cluster_size(const struct pl_fn *fn)
-{
-    return fn->cluster[0] * fn->cluster[1] * fn->cluster[2];
-}
 static int64_t row_bytes(int64_t n_elems, pl_dtype t) { return n_elems * pl_dtype_bits(t) / 8; }
 
 /* ---- allocations ---- */
@@ -49,34 +38,16 @@ static void check_smem(struct pl_fn *fn, const struct pl_array *a)
 
 /* ---- copies ---- */
 
+/* What cp.reduce.async.bulk does (PTX ISA, cp.reduce.async.bulk: .op and .type). */
 static bool reduces(pl_op2 op, pl_dtype t)
 {
-    bool is_bitwise = op == PL_AND || op == PL_OR || op == PL_XOR;
-    switch (t) {
-    case PL_I32:
-    case PL_U32:
-    case PL_I64:
-    case PL_U64: return op == PL_ADD || op == PL_MIN || op == PL_MAX || is_bitwise;
-    case PL_F16:
-    case PL_BF16: return op == PL_ADD || op == PL_MIN || op == PL_MAX;
-    case PL_F32: return op == PL_ADD;
-    case PL_F64:
-    case PL_TF32:
-    case PL_E4M3:
-    case PL_E5M2:
-    case PL_E8M0:
-    case PL_E2M1:
-    case PL_E2M3:
-    case PL_E3M2:
-    case PL_I8:
-    case PL_I16:
-    case PL_U8:
-    case PL_U16:
-    case PL_PRED:
-    case PL_DTYPE_NONE:
-    case PL_DTYPE_COUNT: return false;
-    }
-    return false;
+    const pl_dtype_set ints = PL_DT(I32) | PL_DT(U32) | PL_DT(I64) | PL_DT(U64),
+                       halves = PL_DT(F16) | PL_DT(BF16);
+    const pl_dtype_set takers = op == PL_ADD                   ? ints | halves | PL_DT(F32)
+                                : op == PL_MIN || op == PL_MAX ? ints | halves
+                                : op == PL_AND || op == PL_OR || op == PL_XOR ? ints
+                                                                              : 0;
+    return (takers >> t & 1) != 0;
 }
 
 /* What TMA alone asks for, when the caller insists on it. */
@@ -117,7 +88,7 @@ static void check_copy(struct pl_fn *fn, const struct pl_op *op)
          has_tma = (fn->request.target->features & PL_F_TMA) != 0;
     const struct pl_ref_info *gmem = pl_ir_ref(fn, op->refs[is_in ? 0 : 1]);
     const struct pl_ref_info *smem = pl_ir_ref(fn, op->refs[is_in ? 1 : 0]);
-    int32_t n = cluster_size(fn);
+    int32_t n = pl_fn_n_ctas(fn);
     if (smem->space == PL_SPACE_SMEM && is_clipped(smem))
         pl_d_smem_clipped(fn->diags, at(op->loc), pl_op_infos[op->code].name);
     if (op->mask != 0 && (n == 1 || (op->mask >> n) != 0))

@@ -1,6 +1,7 @@
 /* Where an operation may stand: the `place` column of ops.def, and the rules of roles. */
 #include "src/check/check.h"
 
+#include "src/check/where.h"
 #include "src/ir/print.h"
 
 #define PL_DIAG_ROWS "src/check/place.def"
@@ -17,8 +18,6 @@ struct places {
     bool is_taken[MAX_WARPGROUPS][WARPS];
     bool is_inner[MAX_WARPGROUPS][WARPS]; /* taken inside the role of the warpgroup */
 };
-
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
 
 static const char *block_word(enum pl_block_kind kind)
 {

@@ -1,5 +1,6 @@
 #include "src/check/check.h"
 
+#include "src/check/where.h"
 #include "src/ir/print.h"
 
 #define PL_DIAG_ROWS "src/check/served.def"
@@ -8,8 +9,6 @@
 #define PL_DIAG_ROWS "src/check/served.def"
 #define PL_DIAG_MODE_DEFINE
 #include "base/diag_rows.h"
-
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
 
 static const char *feature_text(uint32_t missing)
 {

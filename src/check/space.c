@@ -2,6 +2,7 @@
 #include "src/check/check.h"
 
 #include "base/buf.h"
+#include "src/check/where.h"
 #include "src/ir/print.h"
 
 #define PL_DIAG_ROWS "src/check/space.def"
@@ -10,8 +11,6 @@
 #define PL_DIAG_ROWS "src/check/space.def"
 #define PL_DIAG_MODE_DEFINE
 #include "base/diag_rows.h"
-
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
 
 static const char *space_names(struct pl_fn *fn, uint32_t set)
 {
@@ -73,33 +72,16 @@ static void check_operand(struct pl_fn *fn, const struct pl_op *op, int i)
 
 static bool atomic_takes(pl_atomic fn, pl_dtype t, enum pl_space space)
 {
-    switch (t) {
-    case PL_I32:
-    case PL_U32:
-    case PL_I64:
-    case PL_U64: return true;
-    case PL_F32: return fn == PL_ATOMIC_ADD || fn == PL_ATOMIC_EXCH;
-    case PL_F16:
-    case PL_BF16:
-        return fn == PL_ATOMIC_ADD ||
-               (space == PL_SPACE_GMEM && (fn == PL_ATOMIC_MIN || fn == PL_ATOMIC_MAX));
-    case PL_F64:
-    case PL_TF32:
-    case PL_E4M3:
-    case PL_E5M2:
-    case PL_E8M0:
-    case PL_E2M1:
-    case PL_E2M3:
-    case PL_E3M2:
-    case PL_I8:
-    case PL_I16:
-    case PL_U8:
-    case PL_U16:
-    case PL_PRED:
-    case PL_DTYPE_NONE:
-    case PL_DTYPE_COUNT: return false;
-    }
-    return false;
+    const pl_dtype_set ints = PL_DT(I32) | PL_DT(U32) | PL_DT(I64) | PL_DT(U64),
+                       halves = PL_DT(F16) | PL_DT(BF16);
+    pl_dtype_set takers = ints;
+    if (fn == PL_ATOMIC_ADD)
+        takers |= halves | PL_DT(F32);
+    else if (fn == PL_ATOMIC_EXCH)
+        takers |= PL_DT(F32);
+    else if ((fn == PL_ATOMIC_MIN || fn == PL_ATOMIC_MAX) && space == PL_SPACE_GMEM)
+        takers |= halves;
+    return (takers >> t & 1) != 0;
 }
 
 static void check_atomic(struct pl_fn *fn, const struct pl_op *op)
@@ -130,7 +112,7 @@ static void check_written(struct pl_fn *fn, const struct pl_op *op)
 static void check_peer(struct pl_fn *fn, const struct pl_op *op)
 {
     if (op->code == PL_OP_VIEW) {
-        bool is_alone = fn->cluster[0] * fn->cluster[1] * fn->cluster[2] == 1;
+        bool is_alone = pl_fn_n_ctas(fn) == 1;
         if (pl_ir_ref(fn, op->refs[0])->view == PL_VIEW_PEER && is_alone)
             pl_d_peer_without_cluster(fn->diags, at(op->loc));
         return;

@@ -1,6 +1,7 @@
 /* Barriers, pipes, levels of uniformity, and the order of SMEM accesses in straight lines of code. */
 #include "src/check/check.h"
 
+#include "src/check/where.h"
 #include "src/ir/print.h"
 
 #include <string.h>
@@ -11,12 +12,6 @@
 #define PL_DIAG_ROWS "src/check/sync.def"
 #define PL_DIAG_MODE_DEFINE
 #include "base/diag_rows.h"
-
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
-static int32_t cluster_size(const struct pl_fn *fn)
-{
-    return fn->cluster[0] * fn->cluster[1] * fn->cluster[2];
-}
 
 /* ---- barriers and pipes ---- */
 
@@ -100,7 +95,7 @@ static void check_barriers(struct pl_fn *fn)
     for (uint32_t i = 1; i < fn->groups.n; i++) {
         const struct pl_bar_group *g = &fn->groups.data[i];
         uint32_t n_arrivals = g->n_copy_arrivals + g->n_unit_arrivals + g->n_mma_arrivals;
-        if (g->is_cluster && cluster_size(fn) == 1)
+        if (g->is_cluster && pl_fn_n_ctas(fn) == 1)
             pl_d_cluster_barrier_alone(fn->diags, at(g->loc));
         if (g->pipe != 0)
             continue; /* the pipe's own rules */

@@ -1,6 +1,7 @@
 /* What the operands of tcgen05 operations must be to each other. */
 #include "src/check/check.h"
 
+#include "src/check/where.h"
 #include "src/ir/tmem.h"
 
 #include <stdio.h>
@@ -11,8 +12,6 @@
 #define PL_DIAG_ROWS "src/check/tcgen05.def"
 #define PL_DIAG_MODE_DEFINE
 #include "base/diag_rows.h"
-
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
 
 static const struct pl_ref_info *ref_of(const struct pl_fn *fn, const struct pl_op *op, int i)
 {

@@ -1,6 +1,7 @@
 /* Tensor memory and matrix operations. */
 #include "src/check/check.h"
 
+#include "src/check/where.h"
 #include "src/ir/layout.h"
 #include "src/ir/print.h"
 #include "src/ir/tmem.h"
@@ -11,19 +12,6 @@
 #define PL_DIAG_ROWS "src/check/tensor.def"
 #define PL_DIAG_MODE_DEFINE
 #include "base/diag_rows.h"
-
-static struct pl_where at(pl_loc l) { return (struct pl_where){.file = l.file, .line = l.line}; }
-
-static struct pl_where at_values(pl_loc l, int64_t seen, int64_t wanted)
-{
-    return (struct pl_where){
-        .file = l.file, .line = l.line, .has_values = true, .seen = seen, .wanted = wanted};
-}
-
-static int32_t cluster_size(const struct pl_fn *fn)
-{
-    return fn->cluster[0] * fn->cluster[1] * fn->cluster[2];
-}
 
 /* ---- tensor memory ---- */
 
@@ -60,9 +48,9 @@ static void check_alloc(struct pl_fn *fn, const struct pl_array *a, struct tmem 
         pl_d_tmem_pair_rows(fn->diags, at_values(a->loc, rows, 128), (long long)rows);
     if (pl_tmem_is_torn(fn, pl_ir_ref(fn, a->ref)->array))
         pl_d_tmem_torn(fn->diags, at(a->loc));
-    if (a->is_pair && cluster_size(fn) % 2 != 0)
-        pl_d_pair_needs_cluster(fn->diags, at_values(a->loc, cluster_size(fn), 2),
-                                cluster_size(fn));
+    if (a->is_pair && pl_fn_n_ctas(fn) % 2 != 0)
+        pl_d_pair_needs_cluster(fn->diags, at_values(a->loc, pl_fn_n_ctas(fn), 2),
+                                pl_fn_n_ctas(fn));
     t->has_pair = t->has_pair || a->is_pair;
     t->has_single = t->has_single || !a->is_pair;
     t->last = a->loc;

@@ -356,6 +356,12 @@ bool pl_fn_init(struct pl_fn *fn, struct pl_arena *arena, struct pl_diags *diags
  */
 bool pl_trace_run(struct pl_fn *fn);
 
+/* CTAs of a cluster. */
+static inline int32_t pl_fn_n_ctas(const struct pl_fn *fn)
+{
+    return fn->cluster[0] * fn->cluster[1] * fn->cluster[2];
+}
+
 /* The op's value operands, place and kind, for readers of the trace. */
 static inline const struct pl_op *pl_ir_op(const struct pl_fn *fn, uint32_t id)
 {

@@ -56,7 +56,7 @@ static enum pl_level of_args(const struct levels *s, const struct pl_op *op)
 
 static enum pl_level of_program_id(const struct pl_fn *fn, const struct pl_op *op)
 {
-    bool is_cluster = fn->cluster[0] * fn->cluster[1] * fn->cluster[2] > 1;
+    bool is_cluster = pl_fn_n_ctas(fn) > 1;
     return is_cluster && fn->cluster[op->axis] == 1 ? PL_LEVEL_CLUSTER : PL_LEVEL_CTA;
 }
 
@@ -70,7 +70,7 @@ static bool is_cluster_id(const struct pl_fn *fn, const struct pl_op *op)
     while (x->code == PL_OP_CAST)
         x = pl_ir_op(fn, x->args[0]);
     return x->code == PL_OP_PROGRAM_ID && n > 0 && n % fn->cluster[x->axis] == 0 &&
-           fn->cluster[0] * fn->cluster[1] * fn->cluster[2] > 1;
+           pl_fn_n_ctas(fn) > 1;
 }
 
 static enum pl_level of_load(const struct levels *s, const struct pl_op *op)

@@ -552,7 +552,7 @@ static void start(struct pl_lower *l)
     l->has_tma = (fn->request.target->features & PL_F_TMA) != 0;
     l->has_cluster = (fn->request.target->features & PL_F_CLUSTER) != 0;
     l->n_threads = 128 * (uint32_t)fn->n_warpgroups;
-    l->n_ctas = (uint32_t)(fn->cluster[0] * fn->cluster[1] * fn->cluster[2]);
+    l->n_ctas = (uint32_t)pl_fn_n_ctas(fn);
     l->role_warpgroup = l->role_warp = -1;
     l->unit_threads = 128;
     l->unit_has_tensor = pl_block_has_tensor(l, -1, -1);
