@@ -451,6 +451,19 @@ BODY(5020)
     MARK, pl_load(b, t);
     pl_barrier_wait(b, bar);
 }
+BODY(5021)
+{
+    (void)params;
+    pl_ref t = SMEM(PL_BF16);
+    pl_bar bar = pl_barrier(b, 1);
+    pl_val first = pl_ge(b, pl_program_id(b, 0), 1);
+    PL_IF(b, first) { pl_griddep_wait(b); } /* not on every path */
+    MARK, pl_copy_gmem_to_smem(b, X_TILE, t, bar);
+    pl_barrier_wait(b, bar);
+    pl_griddep_wait(b);
+    pl_copy_smem_to_gmem(b, t, Y_TILE);
+    pl_wait_smem_to_gmem(b, 0);
+}
 
 struct raising {
     int code;
@@ -473,6 +486,7 @@ static const struct raising raisings[] = {
                         R(5001, 90) R(5002, 90) R(5003, 90) R(5004, 90) R(5005, 90) R(5006, 90)
                             R(5007, 90) R(5010, 90) R(5011, 90) R(5012, 90) R(5013, 90) R(5014, 90)
                                 R(5015, 90) R(5017, 90) R(5018, 90) R(5019, 90) R(5020, 90)
+                                    R(5021, 90)
 #undef R
 };
 enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };

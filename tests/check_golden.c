@@ -62,11 +62,11 @@ static pl_arg arg_of(const pl_kernel *k, size_t i)
     return pl_arg_tensor(pl_tensor_make(address, PL_BF16, shape));
 }
 
-static void emit(const pl_kernel *k, const char *arch, struct text *out)
+static void emit(const pl_kernel *k, const char *arch, bool pdl, struct text *out)
 {
     pl_arg args[8];
     pl_error err = {0};
-    const pl_emit_options o = {.struct_size = sizeof o, .arch = arch};
+    const pl_emit_options o = {.struct_size = sizeof o, .arch = arch, .pdl = pdl};
     size_t n_args = k == &pl_kernel_matmul ? matmul_args(args) : k->n_params;
     for (size_t i = 0; k != &pl_kernel_matmul && i < n_args; i++)
         args[i] = arg_of(k, i);
@@ -108,7 +108,7 @@ START_TEST(text_is_the_golden_one)
     const char *arch = archs[_i % N_ARCHS];
     char path[1024];
     snprintf(path, sizeof path, "%s/tests/golden/%s.%s.ptx", PL_SRCDIR, k->name, arch);
-    emit(k, arch, &got);
+    emit(k, arch, false, &got);
     if (getenv("PL_UPDATE") != NULL)
         write_text(path, &got);
     read_text(path, &want);
@@ -118,11 +118,67 @@ START_TEST(text_is_the_golden_one)
 }
 END_TEST
 
+/* Takes every line with the word out of the text; how many there were. */
+static int drop_lines(struct text *t, const char *word)
+{
+    int n = 0;
+    for (char *at; (at = strstr(t->data, word)) != NULL; n++) {
+        while (at[-1] != '\n')
+            at--;
+        const char *end = strchr(at, '\n') + 1;
+        memmove(at, end, strlen(end) + 1);
+    }
+    return n;
+}
+
+/* The name of the entry ends in eight digits that follow from the text. */
+static void blank_name(struct text *t)
+{
+    char *end = strchr(strstr(t->data, ".entry"), '(');
+    memset(end - 8, '0', 8);
+}
+
+/*
+ * A launch that may overlap the grid before has the same text, and two lines more: it waits ahead of the first access of GMEM, then
+ * lets the next grid set up. A CTA that leaves early, for want of work, waits too.
+ */
+START_TEST(an_overlapping_launch_waits_before_it_reads)
+{
+    static const char *const accesses[] = {"ld.global", "st.global", "atom.global", "red.global",
+                                           "cp.async"};
+    static struct text plain, pdl;
+    const pl_kernel *k = kernels[_i / N_ARCHS];
+    const char *arch = archs[_i % N_ARCHS];
+    emit(k, arch, false, &plain);
+    emit(k, arch, true, &pdl);
+    const bool is_served = strcmp(arch, "sm_80") != 0;
+    const char *wait = strstr(pdl.data, "griddepcontrol.wait;");
+    ck_assert_int_eq(wait != NULL, is_served);
+    for (size_t i = 0; is_served && i < sizeof accesses / sizeof *accesses; i++) {
+        const char *at = strstr(pdl.data, accesses[i]);
+        ck_assert_msg(at == NULL || at > wait, "%s for %s: %.60s", k->name, arch, at);
+    }
+    if (is_served)
+        ck_assert_ptr_eq(strstr(wait, "griddepcontrol.launch_dependents;"),
+                         strstr(wait + 1, "griddepcontrol"));
+    const int n_launches = drop_lines(&pdl, "griddepcontrol.launch_dependents"),
+              n_waits = drop_lines(&pdl, "griddepcontrol.wait");
+    ck_assert_int_eq(n_launches, is_served);
+    ck_assert_int_ge(n_waits, is_served);
+    ck_assert_int_le(n_waits, is_served + 1);
+    blank_name(&pdl);
+    blank_name(&plain);
+    const int line = line_of_difference(pdl.data, plain.data);
+    ck_assert_msg(strcmp(pdl.data, plain.data) == 0, "%s for %s: line %d", k->name, arch, line);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("golden");
     TCase *t = tcase_create("golden");
     tcase_add_loop_test(t, text_is_the_golden_one, 0, N_KERNELS * N_ARCHS);
+    tcase_add_loop_test(t, an_overlapping_launch_waits_before_it_reads, 0, N_KERNELS * N_ARCHS);
     suite_add_tcase(s, t);
     return s;
 }

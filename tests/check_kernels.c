@@ -320,6 +320,26 @@ START_TEST(infinities_and_nans_are_what_they_must_be)
 }
 END_TEST
 
+/* With options.pdl: the same values. */
+START_TEST(overlapping_launches_agree)
+{
+    const struct pl_case_kernel *k = shaped(_i);
+    for (int arch = 0; arch < 4; arch++) {
+        const struct pl_case_spec spec = {
+            .shape = PL_SHAPE(70, 1032), .dtype = PL_BF16, .axis = -1, .seed = fresh_seed()};
+        const pl_launch_options options = {.struct_size = sizeof options, .pdl = true};
+        struct pl_case c;
+        char why[512];
+        pl_error err = {0};
+        ck_assert_msg(pl_case_make(k, &spec, &c, why, sizeof why), "%s", why);
+        ck_assert_int_eq(driver.emu_configure("async", policies[arch]), 0);
+        ck_assert_msg(pl_case_run(&c, contexts[arch], &options, &err) == PL_OK, "%s", err.text);
+        ck_assert_msg(pl_case_compare(&c).is_ok, "%s on %s", k->name, archs[arch]);
+        pl_case_fini(&c);
+    }
+}
+END_TEST
+
 START_TEST(one_build_serves_eight_shapes)
 {
     const struct pl_case_kernel *k = shaped(_i);
@@ -354,6 +374,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, extreme_values_are_right, 0, n);
     tcase_add_loop_test(t, every_configuration_is_right_where_it_serves, 0, n);
     tcase_add_loop_test(t, infinities_and_nans_are_what_they_must_be, 0, 6);
+    tcase_add_loop_test(t, overlapping_launches_agree, 0, n);
     tcase_add_loop_test(t, one_build_serves_eight_shapes, 0, n);
     suite_add_tcase(s, t);
     return s;

@@ -193,6 +193,24 @@ START_TEST(long_grids_fold_into_x)
 }
 END_TEST
 
+/* The permission to overlap is given to a text that waits, and to no other. */
+START_TEST(an_overlapping_launch_is_permitted)
+{
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    set_args(3, 256, PL_F32);
+    ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+    ck_assert_uint_eq(nd->config.n_attrs, 0);
+    o.pdl = true;
+    for (int i = 0; i < 2; i++) { /* built, then remembered */
+        ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+        ck_assert_uint_eq(nd->config.n_attrs, 1);
+        ck_assert_int_eq(nd->attrs[0].id, PL_CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
+        ck_assert_int_eq(nd->attrs[0].value.flag, 1);
+    }
+    ck_assert_uint_eq(stats().builds, 2);
+}
+END_TEST
+
 static void cluster_body(pl_builder *b, const void *params)
 {
     pl_block_cluster(b, 2, 1, 1);
@@ -498,7 +516,8 @@ static Suite *make_suite(void)
           debug_topics, texts_are_dumped}},
         {"grids",
          {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster,
-          more_shared_memory_than_the_device_has, more_parameters_than_a_launch_takes}},
+          an_overlapping_launch_is_permitted, more_shared_memory_than_the_device_has,
+          more_parameters_than_a_launch_takes}},
         {"maps", {maps_of_some_drivers_are_mended}},
         {"prepared", {prepared_launches, prepare_all_builds_every_variant, packs_for_graphs}},
         {"memory",

@@ -41,6 +41,8 @@ typedef struct pl_param_decl {
     int32_t min_rank, max_rank;
     pl_dtype_set dtypes; /* accepted element types; PL_DT_ANY for all */
     bool is_optional;    /* pl_arg_none() is accepted */
+    bool
+        is_constant; /* no grid ahead in the stream writes it (weights): may be read before pl_griddep_wait() */
     uint32_t
         baked_dims; /* bit i: extent i is part of the variant, and a C integer for the body (pl_dim_const) */
     pl_fact_set required;
@@ -259,7 +261,9 @@ typedef struct pl_launch_options {
     const void
         *params; /* the kernel's options (pl_kernel.options_bytes of POD); NULL: its defaults */
     pl_compile_policy policy;
-    bool pdl;           /* programmatic dependent launch: may start before its predecessor ends */
+    bool
+        pdl; /* programmatic dependent launch, from sm_90: the grid sets up while the one before it in the stream still runs, and waits
+                for its end where the body says pl_griddep_wait(), else ahead of the body */
     uint32_t flags;     /* PL_ASSEMBLE_ISOLATED, PL_STRICT_NOTES */
     uint64_t workspace; /* device address, for kernels that ask for one; 0: none */
     size_t workspace_bytes;

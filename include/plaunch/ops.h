@@ -455,9 +455,13 @@ PL_API pl_val pl_barrier_test_at(pl_builder *b, pl_bar bar, pl_loc l);
 PL_API void pl_bar_sync_at(pl_builder *b, pl_scope scope, pl_loc l); /* warp, warpgroup or CTA */
 PL_API void pl_cluster_sync_at(pl_builder *b, pl_loc l);
 PL_API void pl_fence_at(pl_builder *b, pl_fence_kind kind, pl_loc l);
-PL_API void pl_griddep_wait_at(pl_builder *b,
-                               pl_loc l); /* until the grids this one depends on are complete */
-PL_API void pl_griddep_launch_at(pl_builder *b, pl_loc l); /* the dependents may start */
+/*
+ * Programmatic dependent launch, sm_90 and later. Wait: until the grids ahead in the stream are complete and what they wrote is visible,
+ * to the threads that execute it; reads of GMEM come after it (PL5021), but for parameters that are is_constant. A body without it waits
+ * ahead of all its code when the launch asks for options.pdl. Launch: the next grid may start, and set up.
+ */
+PL_API void pl_griddep_wait_at(pl_builder *b, pl_loc l);
+PL_API void pl_griddep_launch_at(pl_builder *b, pl_loc l);
 PL_API void pl_set_max_registers_at(pl_builder *b, int32_t n_registers,
                                     pl_loc l); /* 24..256, multiple of 8; in a warpgroup role */
 PL_API void pl_semaphore_signal_at(pl_builder *b, pl_ref s, pl_val by, pl_loc l);

@@ -1,4 +1,4 @@
-/* Barriers, pipes, levels of uniformity, and the order of SMEM accesses in straight lines of code. */
+/* Barriers, pipes, levels of uniformity, the order of SMEM accesses in straight lines of code, and what waits for the grid before. */
 #include "src/check/check.h"
 
 #include "src/check/where.h"
@@ -239,11 +239,69 @@ static void check_order(struct pl_fn *fn, uint32_t block, struct order *o)
     }
 }
 
+/* ---- reads and the grid before ---- */
+
+/*
+ * In a body with pl_griddep_wait: a read of GMEM that can come ahead of it. A path on which threads wait for others may be ordered by
+ * them (a role that waits for a copy whose issuer waited for the grid), so only what precedes every wait of its path is certain.
+ */
+static bool orders_after_others(enum pl_opcode code)
+{
+    return code == PL_OP_GRIDDEP_WAIT || code == PL_OP_BARRIER_WAIT || code == PL_OP_BAR_SYNC ||
+           code == PL_OP_CLUSTER_SYNC || code == PL_OP_SEM_WAIT;
+}
+
+static void check_ahead_of_wait(struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct pl_op_info *info = &pl_op_infos[op->code];
+    for (int i = 0; i < PL_OP_MAX_REFS && (info->effects & PL_EFF_READ) != 0; i++) {
+        const struct pl_ref_info *r = op->refs[i] != 0 ? pl_ir_ref(fn, op->refs[i]) : NULL;
+        const bool is_read = r != NULL && r->space == PL_SPACE_GMEM &&
+                             (op->code != PL_OP_COPY_OUT || op->sub != PL_OP2_NONE) &&
+                             op->code != PL_OP_PREFETCH;
+        if (!is_read)
+            continue;
+        const pl_param_decl *p = &fn->request.kernel->params[fn->arrays.data[r->array].param];
+        if (!p->is_constant)
+            pl_d_read_ahead_of_wait(fn->diags, at(op->loc), info->name, p->name);
+    }
+}
+
+/* has_waited: on every path to the block's start; answers whether on every path through its end. */
+static bool check_grid_order(struct pl_fn *fn, uint32_t block, bool has_waited)
+{
+    for (PL_IR_FOREACH(fn, block, id)) {
+        const struct pl_op *op = pl_ir_op(fn, id);
+        has_waited |= orders_after_others((enum pl_opcode)op->code);
+        if (op->regions[0] == 0) {
+            if (!has_waited)
+                check_ahead_of_wait(fn, op);
+            continue;
+        }
+        const bool is_always_run = op->code == PL_OP_PRODUCE || op->code == PL_OP_CONSUME,
+                   has_else = op->regions[1] != 0,
+                   first = check_grid_order(fn, op->regions[0], has_waited),
+                   second =
+                       has_else ? check_grid_order(fn, op->regions[1], has_waited) : is_always_run;
+        has_waited |= first && second;
+    }
+    return has_waited;
+}
+
+static void note_grid_wait(struct pl_fn *fn, uint32_t id, void *has_wait)
+{
+    *(bool *)has_wait |= pl_ir_op(fn, id)->code == PL_OP_GRIDDEP_WAIT;
+}
+
 void pl_check_sync(struct pl_fn *fn)
 {
+    bool has_grid_wait = false;
     check_barriers(fn);
     pl_check_walk(fn, check_level, NULL);
     struct order o = {.of = pl_arena_array(fn->arena, fn->arrays.n, sizeof *o.of)};
     if (!pl_arena_is_exhausted(fn->arena))
         check_order(fn, 1, &o);
+    pl_check_walk(fn, note_grid_wait, &has_grid_wait);
+    if (has_grid_wait)
+        (void)check_grid_order(fn, 1, false);
 }

@@ -585,6 +585,7 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
     if (l->status != PL_OK)
         return l->status;
     pl_lower_prologue(l);
+    pl_lower_grid_order(l);
     lower_block(l, 1);
     pl_lower_epilogue(l);
     pl_build_finish(&l->b);

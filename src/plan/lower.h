@@ -134,6 +134,7 @@ struct pl_lower {
     bool has_waits; /* threads of the unit may still be at a barrier that its leader has passed */
     bool has_pending_out; /* the unit has issued copies out since it last waited for all */
     bool has_idle_label;
+    bool waits_for_grid; /* without the body asking: pl_lower_grid_order() */
     uint32_t idle_label; /* where CTAs without work go */
     uint32_t break_labels[64];
     int n_loops;
@@ -428,6 +429,7 @@ bool pl_bar_is_at_leader(const struct pl_lower *l, uint32_t bar);
 struct pl_opnd pl_bar_leader_addr(struct pl_lower *l, uint32_t bar); /* cluster address operand */
 pl_reg pl_pair_mask(struct pl_lower *l); /* both CTAs of this one's pair */
 void pl_lower_prologue(struct pl_lower *l);
+void pl_lower_grid_order(struct pl_lower *l); /* the wait for the grid before */
 /* A CTA without work goes to the end at once, where that can be told (work.c). */
 void pl_lower_work(struct pl_lower *l);
 void pl_lower_epilogue(struct pl_lower *l);

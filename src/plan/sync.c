@@ -617,6 +617,27 @@ void pl_lower_prologue(struct pl_lower *l)
     l->b.is_in_entry = false;
 }
 
+/*
+ * A launch that may overlap the grid before (options->pdl) with a body that does not say where to wait: every thread waits here, between
+ * the set-up, which touches no GMEM, and the body; and then lets the next grid set up in turn. Permission and wait come from one decision.
+ */
+void pl_lower_grid_order(struct pl_lower *l)
+{
+    bool has_wait = false, has_launch = false;
+    if (!l->fn->request.is_pdl || (l->fn->request.target->features & PL_F_PDL) == 0)
+        return;
+    for (uint32_t id = 1; id < l->fn->ops.n; id++) {
+        has_wait |= pl_ir_op(l->fn, id)->code == PL_OP_GRIDDEP_WAIT;
+        has_launch |= pl_ir_op(l->fn, id)->code == PL_OP_GRIDDEP_LAUNCH;
+    }
+    if (has_wait)
+        return;
+    l->waits_for_grid = true;
+    pl_lower_griddep_wait(l, 0, NULL);
+    if (!has_launch)
+        pl_lower_griddep_launch(l, 0, NULL);
+}
+
 /* Until the unit's copies out have read their sources: shared memory must outlive them. */
 void pl_drain_out(struct pl_lower *l)
 {
@@ -643,5 +664,8 @@ void pl_lower_epilogue(struct pl_lower *l)
     pl_tmem_give(l);
     if (l->has_idle_label)
         pl_build_put_label(&l->b, l->idle_label);
+    /* A grid whose CTAs all leave early must not end before the one ahead of it: the next waits for this one alone. */
+    if (l->has_idle_label && l->waits_for_grid)
+        pl_build_do(&l->b, PL_STEP_grid_wait);
     pl_build_do(&l->b, PL_STEP_leave);
 }
