@@ -87,13 +87,19 @@ void pl_hazard_arrival(struct pl_lower *l)
         pl_unit_barrier(l);
 }
 
+/* The ops of a loop's body follow its region op; among them stand weak literals, which are in no block. */
+static bool is_behind(const struct pl_lower *l, const struct pl_op *op, uint32_t body)
+{
+    return op->block != 0 && !pl_ir_block_is_in(l->fn, op->block, body);
+}
+
 /* Does a round of the loop end with threads at a barrier that others have passed? */
 static bool round_ends_with_waits(const struct pl_lower *l, uint32_t body, uint32_t first)
 {
     bool has_waits = false;
     for (uint32_t id = first; id < l->fn->ops.n; id++) {
         const struct pl_op *op = pl_ir_op(l->fn, id);
-        if (!pl_ir_block_is_in(l->fn, op->block, body))
+        if (is_behind(l, op, body))
             break;
         if (op->code == PL_OP_BARRIER_WAIT)
             has_waits = true;
@@ -105,14 +111,31 @@ static bool round_ends_with_waits(const struct pl_lower *l, uint32_t body, uint3
     return has_waits;
 }
 
+/* Does a round of the loop end with stores to tensor memory that nobody waited for? Those of a block are waited for in it, if at all. */
+static bool round_ends_with_stores(const struct pl_lower *l, uint32_t body, uint32_t first)
+{
+    uint32_t block = 0; /* of such stores; UINT32_MAX: of several */
+    for (uint32_t id = first; id < l->fn->ops.n; id++) {
+        const struct pl_op *op = pl_ir_op(l->fn, id);
+        if (is_behind(l, op, body))
+            break;
+        if (op->code == PL_OP_STORE_TMEM)
+            block = block == 0 || block == op->block ? op->block : UINT32_MAX;
+        else if (op->code == PL_OP_COMMIT_TMEM && (op->block == block || op->block == body))
+            block = 0;
+    }
+    return block != 0;
+}
+
 /* Before a loop: what its last round may have left when the next begins. */
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
 {
     const struct pl_op *region = pl_ir_op(l->fn, region_op);
     l->has_waits |= round_ends_with_waits(l, region->regions[0], region_op + 1);
+    l->tmem.has_stores |= round_ends_with_stores(l, region->regions[0], region_op + 1);
     for (uint32_t id = region_op + 1; id < l->fn->ops.n; id++) {
         const struct pl_op *op = pl_ir_op(l->fn, id);
-        if (!pl_ir_block_is_in(l->fn, op->block, region->regions[0]))
+        if (is_behind(l, op, region->regions[0]))
             break;
         const bool is_load = op->code == PL_OP_LOAD || op->code == PL_OP_SWAP;
         const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
@@ -123,7 +146,7 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
         if (op->code == PL_OP_LOAD_TMEM)
             l->tmem.is_read = true;
         if (op->code == PL_OP_STORE_TMEM)
-            l->tmem.is_written = l->tmem.has_stores = true;
+            l->tmem.is_written = true;
         const int n_operands = op->code == PL_OP_WGMMA ? 2 : op->code == PL_OP_WGMMA_VAL;
         for (int i = 1; i <= n_operands; i++)
             record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
