@@ -437,8 +437,7 @@ static void lower_copy(struct pl_copy *c)
     else if (way == WAY_ELEMENTS && needs_engine(c))
         pl_refuse_copy(l, c->op);
     if (way == WAY_ELEMENTS) {
-        pl_copy_by_elements(c, false);
-        l->has_met |= c->is_in; /* in a barrier, or each arrives for itself */
+        l->has_met |= pl_copy_by_elements(c, false);
     } else {
         pl_reg fit = {0};
         if (way == WAY_TENSOR)

@@ -17,6 +17,11 @@ struct pl_copy {
 
 /* The copy's predicate; none: always. */
 pl_reg pl_copy_predicate(const struct pl_copy *c);
-/* is_outside: the view is known to hang over an edge. */
-void pl_copy_by_elements(const struct pl_copy *c, bool is_outside);
+/*
+ * is_outside: the view is known to hang over an edge, and elsewhere the copy is asynchronous. True when the unit's threads have met
+ * behind it, or each arrives for itself.
+ */
+bool pl_copy_by_elements(const struct pl_copy *c, bool is_outside);
+/* The chunk in which each thread of the unit must copy in what it alone will read (own.c); 0: others may read it. */
+uint32_t pl_copy_own_vec(const struct pl_copy *c, bool may_be_async);
 #endif

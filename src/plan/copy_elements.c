@@ -4,7 +4,8 @@
  *   later   where the chip copies words to shared memory by itself, a chunk of 4, 8 or 16 bytes is one such copy: no register holds it and
  *           no thread waits. Each thread arrives at the barrier when its own copies are done, so the barrier counts threads: every
  *           arrival at its group is worth all threads of the CTA (pl_bar_scales), and the leader makes up for those that did not copy.
- *   now     else loads, then stores, the proxy fence where the chip has one, a barrier of the unit and the leader's arrival
+ *   now     else loads, then stores, and the leader's arrival; before it the proxy fence where the chip has one and a barrier of the unit,
+ *           but not where each thread alone reads back what it stored (own.c)
  *
  * Elements outside the tensor become zeros in shared memory, and are not written to global memory.
  */
@@ -205,12 +206,18 @@ void pl_bar_scales(struct pl_lower *l)
     }
 }
 
-/* Move the data by elements, in later_vec chunks or now; arrival and fences are the caller's. */
-static void move_elements(const struct pl_copy *c, bool is_outside, uint32_t later)
+/* How a copy moves its elements: chunks of `later` that the chip copies, or of `own` that each thread reads back, or neither. */
+struct manner {
+    uint32_t later, own;
+};
+
+/* Move the data by elements; arrival and fences are the caller's. */
+static void move_elements(const struct pl_copy *c, bool is_outside, const struct manner *how)
 {
     struct pl_lower *l = c->l;
-    struct round r = {.c = c, .n_elems = pl_shape_n_elems(&c->g->shape), .is_later = later != 0};
-    r.vec = later != 0 ? later : chunk_of(c, r.n_elems);
+    struct round r = {
+        .c = c, .n_elems = pl_shape_n_elems(&c->g->shape), .is_later = how->later != 0};
+    r.vec = how->later != 0 ? how->later : how->own != 0 ? how->own : chunk_of(c, r.n_elems);
     r.n_words = pl_chunk_n_words(c->ga->dtype, r.vec);
     const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
     r.is_bounded = is_bounded;
@@ -242,29 +249,41 @@ static void arrive_later(const struct pl_copy *c)
     pl_build_do1(&l->b, PL_STEP_copy_arrive, addr);
 }
 
-void pl_copy_by_elements(const struct pl_copy *c, bool is_outside)
+/* All threads have stored, and it may be read in any way. */
+static void publish(struct pl_lower *l)
+{
+    if (l->has_tma)
+        pl_build_step(&l->b,
+                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
+    pl_unit_barrier(l);
+}
+
+bool pl_copy_by_elements(const struct pl_copy *c, bool is_outside)
 {
     struct pl_lower *l = c->l;
     const pl_reg p = pl_copy_predicate(c);
     const uint32_t skip = pl_build_label(&l->b), later = later_vec(l, c->op);
+    const struct manner how = {.later = later,
+                               .own = later != 0 ? 0 : pl_copy_own_vec(c, is_outside)};
     if (later != 0)
         pl_hazard_async(l, c->s->array, true);
-    else
+    else if (how.own == 0)
         pl_hazard_access(l, c->shared, c->is_in, 0);
     uint32_t mark = pl_build_open(&l->b);
     if (p.id != 0)
         pl_build_jump(&l->b, skip, p, true);
-    move_elements(c, is_outside, later);
+    move_elements(c, is_outside, &how);
     pl_build_close(&l->b, mark);
     if (p.id != 0)
         pl_build_put_label(&l->b, skip);
     if (later != 0)
         arrive_later(c);
     if (!c->is_in || later != 0)
-        return;
-    if (l->has_tma)
-        pl_build_step(&l->b,
-                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
-    pl_unit_barrier(l);
+        return later != 0;
+    if (how.own == 0)
+        publish(l);
+    else
+        pl_hazard_arrival(l);
     pl_arrive_leader(l, c->op->bar);
+    return how.own == 0;
 }
