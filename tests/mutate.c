@@ -3,7 +3,7 @@
  * text in turn, and the emulated driver must report the rest, or the rest must give other bytes. It looks for races, so a whole text
  * that has one ends the run. What survives stands in tests/mutate_survivors.tsv with the reason why nothing can go wrong without it.
  *
- *   mutate [--long] [--verbose] [-o FILE.md] [KERNEL]
+ *   mutate [--long] [--verbose] [-o FILE.md] [KERNEL [CHIP [CONFIGURATION]]]
  *
  * All configurations, with shapes that together run every instruction. Short: bf16, one order of asynchrony (a race is one under any).
  * Long: f32 too, four orders; the table goes to FILE.md. Status 1: a survivor that is not listed, or, in a whole long run, a listed one that was not met.
@@ -58,7 +58,8 @@ enum { N_SHORT_ORDERS = 1, N_ORDERS = sizeof orders / sizeof orders[0] };
 
 static struct {
     bool is_long, is_verbose;
-    const char *kernel; /* the only one; NULL: all */
+    const char *kernel, *chip; /* the only one; NULL: all */
+    int32_t config;            /* + 1; 0: all */
     const char *file;
 } ask;
 
@@ -197,6 +198,9 @@ static bool mutate_kernel(const struct subjects *s, const struct pl_case_kernel 
     for (int arch = 0; arch < N_ARCHS; arch++)
         for (int32_t config = 1; config <= k->kernel->n_configs; config++) {
             struct row *row = &rows[n_rows];
+            if ((ask.chip != NULL && strcmp(ask.chip, archs[arch]) != 0) ||
+                (ask.config != 0 && ask.config != config))
+                continue;
             *row = (struct row){.kernel = k->name, .arch = arch, .config = config};
             for (size_t d = 0; d < (ask.is_long ? s->n_dtypes : 1); d++)
                 for (int axis = -1; axis <= (has_axis ? 0 : -1); axis++)
@@ -291,10 +295,15 @@ static bool take_arguments(int argc, char **argv)
             ask.is_verbose = true;
         else if (strcmp(argv[i], "-o") == 0 && i + 1 < argc)
             ask.file = argv[++i];
-        else if (argv[i][0] != '-')
+        else if (argv[i][0] != '-' && ask.kernel == NULL)
             ask.kernel = argv[i];
+        else if (argv[i][0] != '-' && ask.chip == NULL)
+            ask.chip = argv[i];
+        else if (argv[i][0] != '-' && ask.config == 0)
+            ask.config = atoi(argv[i]) + 1;
         else {
-            fprintf(stderr, "usage: mutate [--long] [--verbose] [-o FILE.md] [KERNEL]\n");
+            fprintf(stderr, "usage: mutate [--long] [--verbose] [-o FILE.md] "
+                            "[KERNEL [CHIP [CONFIGURATION]]]\n");
             return false;
         }
     return true;
@@ -312,6 +321,7 @@ static bool is_asked(const struct subjects *s, const struct pl_case_kernel *k)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (!take_arguments(argc, argv) || !read_list() ||
         !mutant_open("sm_80,sm_90a,sm_100a", N_ARCHS))
         return 2;
