@@ -217,6 +217,23 @@ static void cluster_body(pl_builder *b, const void *params)
     body(b, params);
 }
 
+/* Case 60. */
+START_TEST(clusters_that_fit_nowhere_are_named)
+{
+    pl_kernel k = kernel;
+    k.body = cluster_body;
+    set_args(3, 256, PL_F32);
+    nd->fits_no_cluster = true;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_UNSUPPORTED);
+    ck_assert_int_eq(err.code, 6136);
+    ck_assert_ptr_nonnull(strstr(err.text, "cluster of 2 blocks"));
+    ck_assert_uint_eq(nd->n_calls[ND_LaunchKernelEx], 0);
+    launch_ok(); /* without a cluster */
+    nd->fits_no_cluster = false;
+    ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_OK); /* nothing was kept */
+}
+END_TEST
+
 START_TEST(grids_are_multiples_of_the_cluster)
 {
     pl_kernel k = kernel;
@@ -516,8 +533,8 @@ static Suite *make_suite(void)
           debug_topics, texts_are_dumped}},
         {"grids",
          {nothing_to_do_is_success, long_grids_fold_into_x, grids_are_multiples_of_the_cluster,
-          an_overlapping_launch_is_permitted, more_shared_memory_than_the_device_has,
-          more_parameters_than_a_launch_takes}},
+          clusters_that_fit_nowhere_are_named, an_overlapping_launch_is_permitted,
+          more_shared_memory_than_the_device_has, more_parameters_than_a_launch_takes}},
         {"maps", {maps_of_some_drivers_are_mended}},
         {"prepared", {prepared_launches, prepare_all_builds_every_variant, packs_for_graphs}},
         {"memory",

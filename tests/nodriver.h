@@ -22,6 +22,7 @@ enum { ND_STACK = 64 };
 struct nodriver {
     int driver_version, n_devices, arch; /* settable before a context is made */
     int capture_status;                  /* cuStreamIsCapturing */
+    bool fits_no_cluster;                /* cuOccupancyMaxActiveClusters gives 0 */
     int fail_call, fail_code,
         fail_after;         /* nodriver_call + 1: its calls after fail_after fail with fail_code */
     unsigned fail_count;    /* so many times; 0: for ever */

@@ -270,6 +270,12 @@ static struct pl_variant *make_variant(struct pl_context *ctx, const struct pl_l
     return v;
 }
 
+/* Of a cluster. */
+static uint32_t n_blocks_of(const struct pl_plan_launch *l)
+{
+    return l->cluster[0] * l->cluster[1] * l->cluster[2];
+}
+
 static pl_cu_result set_limits(const struct pl_variant *v, struct pl_context *ctx)
 {
     const struct pl_plan_launch *l = &v->launch;
@@ -277,7 +283,7 @@ static pl_cu_result set_limits(const struct pl_variant *v, struct pl_context *ct
     if (l->smem_bytes != 0)
         r = ctx->driver.cu.KernelSetAttribute(PL_CU_FUNC_MAX_DYNAMIC_SMEM, (int)l->smem_bytes,
                                               v->handle, ctx->ordinal);
-    if (r == PL_CU_SUCCESS && l->cluster[0] * l->cluster[1] * l->cluster[2] > 8)
+    if (r == PL_CU_SUCCESS && n_blocks_of(l) > 8)
         r = ctx->driver.cu.KernelSetAttribute(PL_CU_FUNC_NON_PORTABLE_CLUSTER, 1, v->handle,
                                               ctx->ordinal);
     return r;
@@ -296,6 +302,29 @@ static pl_cu_result finalise(const struct pl_variant *v, struct pl_context *ctx)
     if (r == PL_CU_SUCCESS) /* before CUDA 12.4 a query loads the function */
         r = ctx->driver.cu.FuncGetAttribute(&n_regs, PL_CU_FUNC_N_REGS, function);
     return r;
+}
+
+/* False: no launch can succeed, whatever its grid; the driver would say so of each, without a reason. */
+static bool fits_a_cluster(const struct pl_variant *v, struct pl_context *ctx)
+{
+    const struct pl_plan_launch *l = &v->launch;
+    pl_cu_function function;
+    pl_cu_launch_attr cluster = {.id = PL_CU_LAUNCH_CLUSTER_DIMENSION};
+    int n_clusters = 0;
+    if (n_blocks_of(l) == 1 || ctx->driver.cu.OccupancyMaxActiveClusters == NULL ||
+        ctx->driver.cu.KernelGetFunction(&function, v->handle) != PL_CU_SUCCESS)
+        return true;
+    cluster.value.cluster.x = l->cluster[0];
+    cluster.value.cluster.y = l->cluster[1];
+    cluster.value.cluster.z = l->cluster[2];
+    const pl_cu_launch_config config = {.grid = {l->cluster[0], l->cluster[1], l->cluster[2]},
+                                        .block = {l->n_threads, 1, 1},
+                                        .dynamic_smem_bytes = l->smem_bytes,
+                                        .attrs = &cluster,
+                                        .n_attrs = 1};
+    return ctx->driver.cu.OccupancyMaxActiveClusters(&n_clusters, function, &config) !=
+               PL_CU_SUCCESS ||
+           n_clusters > 0;
 }
 
 static void mark_loaded(struct pl_variant *v, int slot)
@@ -317,6 +346,9 @@ static pl_status load_variant(struct pl_variant *v, struct pl_context *ctx,
     r = finalise(v, ctx);
     if (r != PL_CU_SUCCESS)
         return pl_context_fail(call, "cuFuncLoad", r);
+    if (!fits_a_cluster(v, ctx))
+        return pl_e_cluster_fit(call, PL_E_UNSUPPORTED, (struct pl_where){0}, q->kernel->name,
+                                (int)n_blocks_of(&v->launch), v->launch.smem_bytes);
     mark_loaded(v, place->slot);
     return PL_OK;
 }
