@@ -22,7 +22,7 @@ pl_emu_exec_fn pl_emu_exec_mapa, pl_emu_exec_getctarank, pl_emu_exec_cluster_arr
     pl_emu_exec_cluster_wait, pl_emu_exec_griddepcontrol, pl_emu_exec_setmaxnreg,
     pl_emu_exec_clc_try_cancel, pl_emu_exec_clc_is_canceled, pl_emu_exec_clc_first_ctaid,
     pl_emu_exec_fence_proxy_async, pl_emu_exec_fence_mbarrier_init, pl_emu_exec_fence_order,
-    pl_emu_exec_tensor_fence;
+    pl_emu_exec_fence_half, pl_emu_exec_tensor_fence;
 /* exec_tmem.c, exec_tcgen05*.c: PTX ISA, TensorCore 5th Generation Family Instructions */
 pl_emu_exec_fn pl_emu_exec_tmem_alloc, pl_emu_exec_tmem_dealloc, pl_emu_exec_tmem_relinquish,
     pl_emu_exec_tmem_ld, pl_emu_exec_tmem_st, pl_emu_exec_tmem_wait, pl_emu_exec_tc_mma,

@@ -247,6 +247,17 @@ enum pl_emu_status pl_emu_exec_fence_order(struct pl_emu_warp *w, const struct p
     return PL_EMU_NEXT;
 }
 
+/* fence.acquire and fence.release, restricted to shared memory. */
+enum pl_emu_status pl_emu_exec_fence_half(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    const bool is_acquire = ins->ptx->form == PL_PTX_fence_acquire_restrict;
+    if (!is_acquire)
+        pl_emu_async_on_release(w, w->mask);
+    if (pl_race_is_on(w))
+        pl_race_fence(w, is_acquire, !is_acquire);
+    return PL_EMU_NEXT;
+}
+
 enum pl_emu_status pl_emu_exec_tensor_fence(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     if (pl_race_is_on(w))

@@ -392,8 +392,8 @@ enum pl_emu_status pl_emu_exec_mbar_wait(struct pl_emu_warp *w, const struct pl_
                        w->group->wait.b == parity;
         uint32_t is_complete = is_over || pl_mbar_test_parity(&b, parity);
         n_true += is_complete;
-        if (is_complete && pl_race_is_on(w) && !is_relaxed(ins))
-            pl_race_bar_wait(w, 1u << lane, p);
+        if (is_complete && pl_race_is_on(w))
+            pl_race_bar_wait(w, 1u << lane, p, !is_relaxed(ins));
         result |= is_complete << lane;
     }
     if (n_true == 0 && is_try(ins) && w->group->stage != IS_TIMED_OUT && may_sleep(w))

@@ -16,7 +16,8 @@
  * memory of the grid. Strong accesses (atomics, volatile, relaxed) do not race with each other; release and acquire through
  * them, and through fences, order threads of all clusters.
  *
- * Not seen: accesses of the host or of another grid, memory that device-side malloc hands on, a scope that is too narrow.
+ * Not seen: accesses of the host or of another grid, memory that device-side malloc hands on, a scope that is too narrow, device
+ * memory that only a fence restricted to shared memory would order.
  *
  * Source: PTX ISA, Memory Consistency Model (Causality order, Proxies, Async operations); TensorCore 5th Generation Family
  * Instructions: Memory Consistency Model
@@ -108,13 +109,15 @@ void pl_race_barrier_end(struct pl_emu_cta *cta, uint32_t i);
 void pl_race_cluster_arrive(struct pl_emu_warp *w, bool is_release);
 void pl_race_cluster_end(struct pl_emu_cluster *cl);
 void pl_race_cluster_wait(struct pl_emu_warp *w, bool is_acquire);
-/* mbarrier: use by a lane or operation must come after the init; an arrival, a successful wait of some lanes. */
+/* mbarrier: use by a lane or operation must come after the init; an arrival, a successful wait of some lanes. What is relaxed is an order
+ * together with fences only: before the arrival, behind the wait. */
 enum pl_emu_status pl_race_bar_init(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p);
 enum pl_emu_status pl_race_bar_use(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p);
 void pl_race_bar_arrive(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
                         bool is_release, bool has_completed);
-void pl_race_bar_wait(struct pl_emu_warp *w, uint32_t lanes, struct pl_async_place p);
+void pl_race_bar_wait(struct pl_emu_warp *w, uint32_t lanes, struct pl_async_place p,
+                      bool is_acquire);
 /* Fences of the active lanes. */
-void pl_race_fence(struct pl_emu_warp *w);
+void pl_race_fence(struct pl_emu_warp *w, bool is_acquire, bool is_release);
 void pl_race_fence_proxy(struct pl_emu_warp *w, bool is_shared, bool is_global);
 #endif

@@ -286,25 +286,79 @@ void pl_race_acquire(struct pl_emu_warp *w, uint32_t lanes, const struct pl_race
     change_views(w, lanes, add_set, set);
 }
 
-/* ---- fences -------------------------------------------------------------------------------------------------------------------- */
-
-static void fence_view(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
+static void see_set(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
 {
-    (void)set;
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++) {
-        pl_race_clock_join(&v->c[k], v->c[PL_RACE_IN + k], &r->is_lost);
-        pl_race_clock_join(&v->c[PL_RACE_OUT + k], v->c[k], &r->is_lost);
-    }
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+        pl_race_clock_join(&v->c[PL_RACE_IN + k], set->c[k], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_T_IN], set->c[PL_RACE_T], &r->is_lost);
 }
 
-/* fence.acq_rel, fence.sc, membar: with a strong operation before or behind it, an acquire or a release. */
-void pl_race_fence(struct pl_emu_warp *w)
+void pl_race_see(struct pl_emu_warp *w, uint32_t lanes, const struct pl_race_set *set)
+{
+    change_views(w, lanes, see_set, set);
+}
+
+/* ---- fences -------------------------------------------------------------------------------------------------------------------- */
+
+static void acquire_seen(struct pl_emu_race *r, struct pl_race_view *v,
+                         const struct pl_race_set *set)
+{
+    (void)set;
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+        pl_race_clock_join(&v->c[k], v->c[PL_RACE_IN + k], &r->is_lost);
+}
+
+static void keep_known(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
+{
+    (void)set;
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+        pl_race_clock_join(&v->c[PL_RACE_OUT + k], v->c[k], &r->is_lost);
+}
+
+static void keep_ended(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
+{
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+        pl_race_clock_join(&v->c[PL_RACE_OUT + k], set->c[k], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_T_OUT], set->c[PL_RACE_T], &r->is_lost);
+}
+
+/* What a lane knows of its own asynchronous operations. */
+static void keep_slots(struct pl_emu_warp *w, uint32_t lane)
+{
+    struct pl_emu_race *r = pl_race_of(w);
+    const struct pl_race_warp *rw = pl_race_warp_of(w);
+    struct pl_race_set set = {0};
+    for (uint32_t i = 0; i < rw->n_slots; i++) {
+        const struct pl_race_slot *s = &r->slots[rw->slots[i]];
+        if ((s->lanes >> lane & 1) == 0)
+            continue;
+        for (uint32_t k = 0; k < PL_RACE_N_SET && set.c[k] == NULL; k++)
+            make_own(r, &set.c[k]);
+        if (!r->is_lost)
+            add_slot(r, &set, s, 1u << lane);
+    }
+    if (set.c[PL_RACE_G] != NULL)
+        change_views(w, 1u << lane, keep_ended, &set);
+    pl_race_set_drop(&set);
+}
+
+/*
+ * fence.acq_rel, fence.sc, membar, and its halves: with a strong operation before it an acquire, with one behind it a release. A half that
+ * is restricted to shared memory is taken for a whole one.
+ */
+void pl_race_fence(struct pl_emu_warp *w, bool is_acquire, bool is_release)
 {
     struct pl_race_warp *rw = pl_race_warp_of(w);
+    if (is_acquire)
+        change_views(w, w->mask, acquire_seen, NULL);
+    if (!is_release)
+        return;
     PL_EMU_FOR_LANES (lane, w->mask)
         rw->out_tick[lane] = rw->now;
     rw->now++;
-    change_views(w, w->mask, fence_view, NULL);
+    change_views(w, w->mask, keep_known, NULL);
+    PL_EMU_FOR_LANES (lane, rw->n_slots != 0 ? w->mask : 0)
+        keep_slots(w, lane);
 }
 
 static void show_shared(struct pl_emu_race *r, struct pl_race_view *v,
@@ -447,8 +501,7 @@ void pl_race_location_read(struct pl_emu_warp *w, uint32_t lane, uint64_t key, b
     }
 }
 
-/* What a strong store without release gives: what was known at the last fence. */
-static void release_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *out)
+void pl_race_release_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *out)
 {
     static const uint8_t from[PL_RACE_N_SET] = {PL_RACE_OUT, PL_RACE_OUT + 1, PL_RACE_OUT + 2,
                                                 PL_RACE_T_OUT};
@@ -476,7 +529,7 @@ void pl_race_location_write(struct pl_emu_warp *w, uint32_t lane, uint64_t key, 
     if (is_release)
         pl_race_release(w, 1u << lane, &set);
     else
-        release_fenced(w, lane, &set);
+        pl_race_release_fenced(w, lane, &set);
     struct pl_race_location *l = set.c[PL_RACE_G] == NULL ? NULL : location_of(r, key, true);
     if (l != NULL)
         pl_race_set_join(r, &l->set, &set);

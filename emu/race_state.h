@@ -214,6 +214,9 @@ bool pl_race_knows(const struct pl_race_actor *x, const struct pl_race_access *a
 /* What lanes of a warp know and did, for others: the owner drops it. */
 void pl_race_release(struct pl_emu_warp *w, uint32_t lanes, struct pl_race_set *out);
 void pl_race_acquire(struct pl_emu_warp *w, uint32_t lanes, const struct pl_race_set *set);
+/* The same without being a release or an acquire: what was known at the lane's last fence; what the next fence will acquire. */
+void pl_race_release_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *out);
+void pl_race_see(struct pl_emu_warp *w, uint32_t lanes, const struct pl_race_set *set);
 void pl_race_set_join(struct pl_emu_race *r, struct pl_race_set *to, const struct pl_race_set *set);
 void pl_race_set_copy(struct pl_race_set *to, const struct pl_race_set *set);
 void pl_race_set_drop(struct pl_race_set *set);

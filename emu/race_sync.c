@@ -102,6 +102,15 @@ enum pl_emu_status pl_race_bar_init(struct pl_emu_warp *w, uint32_t lane, struct
 
 static void end_phase(struct pl_race_bar *b) { pl_race_set_copy(&b->done, &b->now); }
 
+/* What was known at the last fence. */
+static void give_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *to)
+{
+    struct pl_race_set set;
+    pl_race_release_fenced(w, lane, &set);
+    pl_race_set_join(pl_race_of(w), to, &set);
+    pl_race_set_drop(&set);
+}
+
 void pl_race_bar_arrive(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
                         bool is_release, bool has_completed)
 {
@@ -110,6 +119,8 @@ void pl_race_bar_arrive(struct pl_emu_warp *w, uint32_t lane, struct pl_async_pl
         return;
     if (is_release)
         give(w, 1u << lane, &b->now);
+    else
+        give_fenced(w, lane, &b->now);
     if (has_completed)
         end_phase(b);
 }
@@ -125,9 +136,12 @@ void pl_race_signal(struct pl_async_op *op, bool has_completed)
         end_phase(b);
 }
 
-void pl_race_bar_wait(struct pl_emu_warp *w, uint32_t lanes, struct pl_async_place p)
+void pl_race_bar_wait(struct pl_emu_warp *w, uint32_t lanes, struct pl_async_place p,
+                      bool is_acquire)
 {
     struct pl_race_bar *b = bar_of(pl_race_of(w), p);
-    if (b != NULL)
+    if (b != NULL && is_acquire)
         pl_race_acquire(w, lanes, &b->done);
+    else if (b != NULL)
+        pl_race_see(w, lanes, &b->done);
 }

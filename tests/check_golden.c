@@ -173,12 +173,45 @@ START_TEST(an_overlapping_launch_waits_before_it_reads)
 }
 END_TEST
 
+/*
+ * Between the CTAs that share a pipe: shared memory alone is ordered where the consumer takes 8.6, so that no step of the main loop waits
+ * for device memory; before that, the cluster's order.
+ */
+START_TEST(clusters_order_shared_memory_alone)
+{
+    static struct text t;
+    static const struct {
+        int32_t cap;
+        bool is_narrow;
+    } caps[] = {{0, true}, {86, true}, {85, false}, {80, false}};
+    const pl_shape s = PL_SHAPE(8192, 8192);
+    pl_arg args[3];
+    pl_error err = {0};
+    for (size_t i = 0; i < 3; i++)
+        args[i] = pl_arg_tensor(pl_tensor_make((i + 1) << 40, PL_BF16, s));
+    const pl_emit_options o = {
+        .struct_size = sizeof o, .arch = "sm_90a", .max_ptx_version = caps[_i].cap};
+    memset(&t, 0, sizeof t);
+    ck_assert_msg(pl_emit(&pl_kernel_matmul, args, 3, &o, put, &t, &err) == PL_OK, "%s", err.text);
+    const bool has_cluster = strstr(t.data, ".reqnctapercluster 2") != NULL,
+               has_narrow = strstr(t.data, "fence.acquire.sync_restrict") != NULL &&
+                            strstr(t.data, "fence.release.sync_restrict") != NULL,
+               has_wide = strstr(t.data, "acquire.cluster.shared::cta") != NULL ||
+                          strstr(t.data, "release.cluster.shared::cluster") != NULL;
+    ck_assert(has_cluster);
+    ck_assert_int_eq(has_narrow, caps[_i].is_narrow);
+    ck_assert_int_eq(has_wide, !caps[_i].is_narrow);
+    ck_assert(strstr(t.data, caps[_i].is_narrow ? ".version 8.6" : ".version 8.0") == t.data);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("golden");
     TCase *t = tcase_create("golden");
     tcase_add_loop_test(t, text_is_the_golden_one, 0, N_KERNELS * N_ARCHS);
     tcase_add_loop_test(t, an_overlapping_launch_waits_before_it_reads, 0, N_KERNELS * N_ARCHS);
+    tcase_add_loop_test(t, clusters_order_shared_memory_alone, 0, 4);
     suite_add_tcase(s, t);
     return s;
 }

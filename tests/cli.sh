@@ -36,6 +36,11 @@ says 'kernels JSON lists facts' '"align16"'
 check 'run' 0 "$pl" run scale --shape 33x65 --dtype bf16
 says 'run says where' 'emulated'
 says 'run says ok' '^ok$'
+# A cluster for a driver that does not know the order of shared memory alone (PTX 8.6), and for one that does.
+for version in 12040 12080; do
+    check "a cluster for driver $version" 0 env PLAUNCH_EMU_DRIVER_VERSION=$version PLAUNCH_EMU_CHECK=race "$pl" run matmul --shape 256x192x512 --dtype bf16 --arch sm_90a --set tile_m=128 --set tile_n=128 --set cluster_m=2
+    says 'it multiplies' '^ok$'
+done
 check 'run --json' 0 "$pl" run softmax --shape 5x100 --dtype f16 --arch sm_100a --json
 for key in kernel arch driver dtype shape ok max_abs_err max_rel_err ns trace check plan emit assemble load launch; do
     says "run JSON has $key" "\"$key\""

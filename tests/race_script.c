@@ -61,12 +61,12 @@ static char *if_chosen(char *s)
 
 /* ---- statements ---------------------------------------------------------------------------------------------------------- */
 
-static void put_wait(const char *name)
+static void put_wait(const char *name, const char *sem)
 {
     uint32_t i = bar_of(name), label = g.n_labels++;
-    put("W%u:\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %%p1, [bars+%u], %u;\n"
+    put("W%u:\n mbarrier.try_wait.parity.%s.cluster.shared::cta.b64 %%p1, [bars+%u], %u;\n"
         " @!%%p1 bra W%u;\n",
-        label, 8 * i, g.n_waits[i]++ & 1, label);
+        label, sem, 8 * i, g.n_waits[i]++ & 1, label);
     if (g.has_fences)
         put(" tcgen05.fence::after_thread_sync;\n");
 }
@@ -234,7 +234,15 @@ static void put_statement(char *s, bool is_first)
     if (strcmp(verb, "inits") == 0)
         put(" @%%p0 mbarrier.init.shared::cta.b64 [bars+%u], 1;\n", 8 * bar_of(arg[0]));
     else if (strcmp(verb, "wait") == 0)
-        put_wait(arg[0]);
+        put_wait(arg[0], "acquire");
+    else if (strcmp(verb, "hear") == 0)
+        put_wait(arg[0], "relaxed");
+    else if (strcmp(verb, "tell") == 0)
+        put(" @%%p0 mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [bars+%u];\n",
+            8 * bar_of(arg[0]));
+    else if (strcmp(verb, "rel") == 0 || strcmp(verb, "acq") == 0)
+        put(" fence.%s.cluster;\n", verb[0] == 'r' ? "release.sync_restrict::shared::cta"
+                                                   : "acquire.sync_restrict::shared::cluster");
     else if (strncmp(verb, "arrive", 6) == 0)
         put_arrive(verb, arg[0]);
     else if (strcmp(verb, "fence") == 0 || strcmp(verb, "fenceg") == 0)

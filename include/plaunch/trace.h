@@ -409,6 +409,7 @@ typedef enum pl_where_at { PL_EACH_CTA, PL_LEADER } pl_where_at;
  * n_producers, n_consumers: units that arrive, for PL_BY_THREADS; 0 means 1.
  * full_at, empty_at: where the waited-on barrier lives. PL_LEADER: in the leader of a pair (the CTA of even rank), which alone waits; both
  * CTAs arrive there, so a count says the arrivals of one. Chips with tcgen05; others refuse it (PL2094).
+ * What a pipe orders: the accesses of its two sides to SMEM and TMEM; in a block that is no cluster, to all memory.
  */
 typedef struct pl_pipe_desc {
     int32_t stages; /* 1..32 */

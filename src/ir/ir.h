@@ -143,6 +143,7 @@ struct pl_trace_request {
     size_t n_args;
     struct pl_arg_facts args[PL_MAX_ARGS];
     const struct pl_target *target;
+    uint16_t ptx_cap; /* highest version of the text that its consumer takes; 0: any */
     bool is_pdl;
 };
 

@@ -206,7 +206,7 @@ static void announce(const struct pl_copy *c)
     if (c->op->mask == 0 && is_for_leader(c)) {
         struct pl_opnd addr = pl_bar_leader_addr(l, c->op->bar);
         set_guard(l, pl_lower_leader(l));
-        pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, addr, n);
+        pl_arrive_tx_peer(l, c->op->bar, addr, n);
         set_guard(l, (pl_reg){0});
         return;
     }
@@ -224,7 +224,7 @@ static void announce(const struct pl_copy *c)
                                  pl_opnd_reg(pl_bar_value(l, c->op->bar)),
                                  pl_opnd_imm(is_for_leader(c) ? cta & ~1u : cta));
         set_guard(l, pl_lower_leader(l));
-        pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, pl_opnd_addr(to, 0), n);
+        pl_arrive_tx_peer(l, c->op->bar, pl_opnd_addr(to, 0), n);
         set_guard(l, (pl_reg){0});
     }
 }

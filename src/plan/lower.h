@@ -109,6 +109,7 @@ struct pl_lower {
 
     /* facts of the chip and the kernel */
     bool has_tma, has_cluster;
+    bool has_shared_order; /* fences that order shared memory alone */
     uint32_t n_threads;
     uint32_t n_ctas; /* in a cluster */
 
@@ -437,6 +438,8 @@ void pl_lower_epilogue(struct pl_lower *l);
 void pl_lower_drop_barriers(struct pl_steps *steps);
 void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
+/* One arrival at a barrier of the cluster, expecting n more bytes, under the guard. */
+void pl_arrive_tx_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd n);
 /* n arrivals of the leader that leave the phase open: more of the same event follow. */
 void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
 

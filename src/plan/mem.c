@@ -750,7 +750,7 @@ void pl_lower_async_store(struct pl_lower *l, uint32_t id, const struct pl_op *o
         .bar = pl_opnd_addr(pl_peer_address(l, op->refs[0], pl_bar_value(l, op->bar)), 0),
         .reduce = (pl_op2)op->sub};
     set_guard(l, pl_lower_leader(l));
-    pl_build_do2(&l->b, PL_STEP_bar_arrive_tx_peer, send.bar, pl_opnd_imm(n_elems * es));
+    pl_arrive_tx_peer(l, op->bar, send.bar, pl_opnd_imm(n_elems * es));
     set_guard(l, (pl_reg){0});
     pl_store_array(l, &(struct pl_access){.ref = op->refs[0], .oob = PL_OOB_PROMISE, .send = &send},
                    &v);

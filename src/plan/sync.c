@@ -448,11 +448,41 @@ void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n)
     set_guard(l, (pl_reg){0});
 }
 
+/*
+ * Slots of pipes are in shared memory, and that alone is ordered between the CTAs that share a pipe where the text may say so: what orders
+ * device memory for a cluster waits until all of it has been written, in every step of a loop (sm_90 and sm_100: MEMBAR.ALL.GPU, and
+ * CCTL.IVALL behind a wait; bench/sass.sh, nvdisasm 13.5). PTX ISA, membar / fence: sync_restrict; mbarrier.arrive: relaxed
+ */
+static bool orders_shared_only(const struct pl_lower *l, uint32_t bar)
+{
+    return l->has_shared_order && l->n_ctas > 1 && pl_ir_group_of(l->fn, bar)->pipe != 0;
+}
+
+static void arrive_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr)
+{
+    const bool is_narrow = orders_shared_only(l, bar);
+    if (is_narrow)
+        pl_build_do(&l->b, PL_STEP_fence_out_shared);
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_bar_arrive_peer,
+                                     .attrs = {is_narrow ? PL_SA_SEM_relaxed : PL_SA_SEM_release},
+                                     .n = 1,
+                                     .opnds = {addr}});
+}
+
+void pl_arrive_tx_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd n)
+{
+    const uint8_t sem = orders_shared_only(l, bar) ? PL_SA_SEM_relaxed : PL_SA_SEM_release;
+    pl_build_step(
+        &l->b, &(struct pl_sdesc){
+                   .op = PL_STEP_bar_arrive_tx_peer, .attrs = {sem}, .n = 2, .opnds = {addr, n}});
+}
+
 /* One arrival of the unit, or of the executing warp of it, all of whose threads have come. */
 static void arrive(struct pl_lower *l, uint32_t bar, bool is_warps)
 {
     const bool is_to_all = pl_ir_group_of(l->fn, bar)->is_cluster && l->n_ctas > 1;
-    enum pl_step_op how = PL_STEP_bar_arrive1;
+    const bool is_away = is_to_all || pl_bar_is_at_leader(l, bar);
     struct pl_opnd addr;
     pl_reg who;
     if (is_to_all) { /* a thread for each CTA */
@@ -464,15 +494,16 @@ static void arrive(struct pl_lower *l, uint32_t bar, bool is_warps)
             0);
         who = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, rank, pl_opnd_imm(l->n_ctas));
     } else {
-        addr = pl_bar_is_at_leader(l, bar) ? pl_bar_leader_addr(l, bar) : pl_bar_addr(l, bar);
+        addr = is_away ? pl_bar_leader_addr(l, bar) : pl_bar_addr(l, bar);
         who = is_warps ? pl_lower_warp_leader(l) : pl_lower_leader(l);
     }
-    if (is_to_all || pl_bar_is_at_leader(l, bar))
-        how = PL_STEP_bar_arrive_peer;
-    else if (!is_warps)
+    if (!is_away && !is_warps)
         pl_arrive_part(l, addr, l->bar_scales[l->fn->bars.data[bar].group] - 1);
     set_guard(l, who);
-    pl_build_do1(&l->b, how, addr);
+    if (is_away)
+        arrive_peer(l, bar, addr);
+    else
+        pl_build_do1(&l->b, PL_STEP_bar_arrive1, addr);
     set_guard(l, (pl_reg){0});
 }
 
@@ -523,14 +554,14 @@ static pl_reg phase_word(struct pl_lower *l, uint32_t group)
     return l->phases[group];
 }
 
-/* Has the phase of this parity completed? Waits carry the cluster's order where a peer may arrive. */
+/* Has the phase of this parity completed? The question carries the cluster's order where a peer may arrive. */
 static pl_reg ask_phase(struct pl_lower *l, enum pl_step_op how, struct pl_opnd addr,
-                        struct pl_opnd parity)
+                        struct pl_opnd parity, uint8_t sem)
 {
     pl_reg p = pl_build_reg(&l->b, PL_RC_PRED);
     struct pl_sdesc ask = {.op = (uint8_t)how, .n = 3, .opnds = {pl_opnd_reg(p), addr, parity}};
     if (l->n_ctas > 1) {
-        ask.attrs[0] = PL_SA_SEM_acquire;
+        ask.attrs[0] = sem;
         ask.attrs[1] = PL_SA_SCOPE_cluster;
     }
     pl_build_step(&l->b, &ask);
@@ -538,12 +569,16 @@ static pl_reg ask_phase(struct pl_lower *l, enum pl_step_op how, struct pl_opnd 
 }
 
 /* Ask until the phase is over. Where the chip can suspend a waiting thread the question itself waits. */
-static void wait_phase(struct pl_lower *l, struct pl_opnd addr, struct pl_opnd parity)
+static void wait_phase(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd parity)
 {
     const uint32_t again = pl_build_label(&l->b);
+    const bool is_narrow = orders_shared_only(l, bar);
     pl_build_put_label(&l->b, again);
-    pl_reg p = ask_phase(l, l->has_tma ? PL_STEP_bar_try : PL_STEP_bar_test, addr, parity);
+    pl_reg p = ask_phase(l, l->has_tma ? PL_STEP_bar_try : PL_STEP_bar_test, addr, parity,
+                         is_narrow ? PL_SA_SEM_relaxed : PL_SA_SEM_acquire);
     pl_build_jump(&l->b, again, p, true);
+    if (is_narrow)
+        pl_build_do(&l->b, PL_STEP_fence_in_shared);
 }
 
 /* The parity that the barrier's bit of the phase word asks for. */
@@ -572,7 +607,7 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
                 ? pl_opnd_imm((int64_t)1 << i.imm)
                 : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
                                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
-    wait_phase(l, addr, parity);
+    wait_phase(l, op->bar, addr, parity);
     l->has_waits = true;
     if (l->unit_has_tensor && (g->orders_tensor_core || g->n_mma_arrivals != 0))
         pl_build_do(&l->b, PL_STEP_tensor_after);
@@ -586,7 +621,7 @@ void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *
 void pl_lower_barrier_test(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     struct pl_opnd addr = pl_bar_addr(l, op->bar), parity = parity_of(l, op->bar);
-    const pl_reg seen = ask_phase(l, PL_STEP_bar_test, addr, parity),
+    const pl_reg seen = ask_phase(l, PL_STEP_bar_test, addr, parity, PL_SA_SEM_acquire),
                  all = pl_build_reg(&l->b, PL_RC_PRED);
     pl_build_step(
         &l->b, &(struct pl_sdesc){.op = PL_STEP_vote_all,

@@ -19,6 +19,7 @@ static void make_request(struct pl_trace_request *r, const struct pl_ask *ask)
     memcpy(r->params, ask->config, k->params_bytes);
     r->n_args = k->n_params;
     r->target = pl_target_find(ask->request.device->arch);
+    r->ptx_cap = ask->ptx_cap;
     r->is_pdl = ask->options.pdl;
     for (size_t i = 0; i < k->n_params; i++) {
         const pl_arg *a = &ask->request.args[i];
