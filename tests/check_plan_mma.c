@@ -111,6 +111,31 @@ START_TEST(products_of_whole_numbers_are_exact)
 }
 END_TEST
 
+/* z = x y + 3: a sum may start from one number. */
+static void from_one_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_val x = pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(64, 32))),
+           y = pl_load(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, 0, 0), PL_SHAPE(32, 24)));
+    pl_store(b, pl_tile(b, pl_param(b, 2), PL_OFF(b, 0, 0), PL_SHAPE(64, 24)),
+             pl_mma(b, x, y, 3.0f));
+}
+TENSORS(from_one, 2, 1);
+
+START_TEST(a_sum_starts_from_one_number)
+{
+    struct factors f = {
+        .a = PL_BF16, .b = PL_BF16, .m = 64, .n = 24, .k = 32, .b_is_across = true, .start = 3};
+    const struct product_run r = {.kernel = &from_one,
+                                  .arch = chips[_i],
+                                  .policy = policies[0],
+                                  .assembles = true,
+                                  .out = PL_F32,
+                                  .f = &f};
+    run_product(&r);
+}
+END_TEST
+
 /* ---- through every pair of layouts ---- */
 
 struct through_params {
@@ -197,6 +222,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("results");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES * N_CHIPS);
+    tcase_add_loop_test(t, a_sum_starts_from_one_number, 0, N_CHIPS);
     tcase_add_loop_test(t, values_pass_every_pair_of_layouts, 0, N_KINDS);
     suite_add_tcase(s, t);
     return s;

@@ -381,7 +381,7 @@ PL_API void pl_wgmma_wait_at(pl_builder *b, int32_t n_pending, pl_loc l);
 PL_API pl_val pl_acc_load_at(pl_builder *b, pl_ref acc,
                              pl_loc l); /* waits for all wgmma in flight */
 PL_API void pl_acc_init_at(pl_builder *b, pl_ref acc, pl_val v, pl_loc l);
-/* x (m, k) * y (k, n) + c (m, n), values in MMA layouts, mma.sync; synchronous. */
+/* x (m, k) * y (k, n) + c (m, n) or rank 0, values in MMA layouts, mma.sync; synchronous. */
 PL_API pl_val pl_mma_at(pl_builder *b, pl_val x, pl_val y, pl_val c, pl_loc l);
 static inline void pl_async_store_tmem_in_(pl_builder *b, pl_rv_ a, pl_loc l)
 {

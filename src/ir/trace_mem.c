@@ -432,8 +432,21 @@ void pl_acc_init_at(pl_builder *b, pl_ref acc, pl_val v, pl_loc l)
     (void)add_write(b, PL_OP_ACC_INIT, "pl_acc_init", acc, v, l, &id);
 }
 
+/* c of rank 0, as everywhere, stands for all elements: of x's rows and y's columns. */
+static pl_val spread(pl_builder *b, pl_val c, pl_val x, pl_val y, pl_loc l)
+{
+    const uint32_t ids[3] = {pl_trace_use(b, c, l), pl_trace_use(b, x, l), pl_trace_use(b, y, l)};
+    if (ids[0] == 0 || ids[1] == 0 || ids[2] == 0)
+        return pl_val_none();
+    const pl_shape xs = pl_ir_op(b->fn, ids[1])->shape, ys = pl_ir_op(b->fn, ids[2])->shape;
+    if (pl_ir_op(b->fn, ids[0])->shape.rank != 0 || xs.rank != 2 || ys.rank != 2)
+        return c;
+    return pl_broadcast_at(b, pl_broadcast_at(b, c, 0, ys.d[1], l), 0, xs.d[0], l);
+}
+
 pl_val pl_mma_at(pl_builder *b, pl_val x, pl_val y, pl_val c, pl_loc l)
 {
+    c = spread(b, c, x, y, l);
     uint32_t ids[3] = {pl_trace_use(b, x, l), pl_trace_use(b, y, l), pl_trace_use(b, c, l)}, id;
     if (ids[0] == 0 || ids[1] == 0 || ids[2] == 0)
         return pl_val_none();
