@@ -173,7 +173,8 @@ static inline pl_val pl_extract_in_(pl_builder *b, pl_vo_ a, pl_loc l)
 #define pl_broadcast(b, x, axis, n)      pl_broadcast_at(b, PL_V(b, x), axis, n, PL_LOC)
 #define pl_reduce(b, op, x, axis, scope) pl_reduce_at(b, op, x, axis, scope, PL_LOC)
 #define pl_layout_cast(b, x, layout)     pl_layout_cast_at(b, x, layout, PL_LOC)
-#define pl_extract(b, x, index)          pl_extract_in_(b, PL_IN_ORDER_(pl_vo_, x, index), PL_LOC)
+#define pl_extract(b, x, index)                                                                    \
+    pl_extract_in_(b, PL_IN_ORDER_(pl_vo_, PL_V(b, x), pl_o_(index)), PL_LOC)
 
 /* ---- loads and stores ---- */
 
@@ -206,11 +207,12 @@ static inline pl_val pl_swap_in_(pl_builder *b, pl_rv_ a, pl_loc l)
 {
     return pl_swap_at(b, a.r, a.v, l);
 }
-#define pl_load(b, r)           pl_load_at(b, r, NULL, PL_LOC)
-#define pl_load_ex(b, r, o)     pl_load_at(b, r, o, PL_LOC)
-#define pl_store(b, r, v)       pl_store_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC)
-#define pl_store_ex(b, r, v, o) pl_store_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), o, PL_LOC)
-#define pl_swap(b, r, v)        pl_swap_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), PL_LOC)
+#define pl_load(b, r)       pl_load_at(b, r, NULL, PL_LOC)
+#define pl_load_ex(b, r, o) pl_load_at(b, r, o, PL_LOC)
+#define pl_store(b, r, v)   pl_store_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL, PL_LOC)
+#define pl_store_ex(b, r, v, o)                                                                    \
+    pl_store_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), o, PL_LOC)
+#define pl_swap(b, r, v) pl_swap_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), PL_LOC)
 
 typedef enum pl_atomic {
     PL_ATOMIC_ADD,
@@ -237,19 +239,24 @@ static inline pl_val pl_atomic_in_(pl_builder *b, pl_atomic op, pl_rv_ a, const 
     return pl_atomic_at(b, op, a.r, a.v, o, l);
 }
 #define pl_atomic_add(b, r, v)                                                                     \
-    ((void)pl_atomic_in_(b, PL_ATOMIC_ADD, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+    ((void)pl_atomic_in_(b, PL_ATOMIC_ADD, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL,       \
+                         PL_LOC))
 #define pl_atomic_min(b, r, v)                                                                     \
-    ((void)pl_atomic_in_(b, PL_ATOMIC_MIN, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+    ((void)pl_atomic_in_(b, PL_ATOMIC_MIN, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL,       \
+                         PL_LOC))
 #define pl_atomic_max(b, r, v)                                                                     \
-    ((void)pl_atomic_in_(b, PL_ATOMIC_MAX, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+    ((void)pl_atomic_in_(b, PL_ATOMIC_MAX, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL,       \
+                         PL_LOC))
 #define pl_atomic_and(b, r, v)                                                                     \
-    ((void)pl_atomic_in_(b, PL_ATOMIC_AND, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+    ((void)pl_atomic_in_(b, PL_ATOMIC_AND, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL,       \
+                         PL_LOC))
 #define pl_atomic_or(b, r, v)                                                                      \
-    ((void)pl_atomic_in_(b, PL_ATOMIC_OR, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+    ((void)pl_atomic_in_(b, PL_ATOMIC_OR, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL, PL_LOC))
 #define pl_atomic_xor(b, r, v)                                                                     \
-    ((void)pl_atomic_in_(b, PL_ATOMIC_XOR, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), NULL, PL_LOC))
+    ((void)pl_atomic_in_(b, PL_ATOMIC_XOR, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), NULL,       \
+                         PL_LOC))
 #define pl_atomic_ex(b, op, r, v, o)                                                               \
-    pl_atomic_in_(b, op, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), o, PL_LOC)
+    pl_atomic_in_(b, op, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), o, PL_LOC)
 
 /* ---- copies ---- */
 
@@ -311,27 +318,28 @@ static inline void pl_async_store_in_(pl_builder *b, pl_rvb_ a, pl_op2 op, pl_lo
     pl_async_store_smem_at(b, a.r, a.v, a.bar, op, l);
 }
 #define pl_copy_gmem_to_smem(b, src, dst, bar)                                                     \
-    pl_copy_in_in_(b, PL_IN_ORDER_(pl_rrb_, src, dst, bar), NULL, PL_LOC)
+    pl_copy_in_in_(b, PL_IN_ORDER_(pl_rrb_, pl_r_(src), pl_r_(dst), pl_b_(bar)), NULL, PL_LOC)
 #define pl_copy_gmem_to_smem_ex(b, src, dst, bar, o)                                               \
-    pl_copy_in_in_(b, PL_IN_ORDER_(pl_rrb_, src, dst, bar), o, PL_LOC)
+    pl_copy_in_in_(b, PL_IN_ORDER_(pl_rrb_, pl_r_(src), pl_r_(dst), pl_b_(bar)), o, PL_LOC)
 #define pl_copy_smem_to_gmem(b, src, dst)                                                          \
-    pl_copy_out_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), NULL, PL_LOC)
+    pl_copy_out_in_(b, PL_IN_ORDER_(pl_rr_, pl_r_(src), pl_r_(dst)), NULL, PL_LOC)
 #define pl_copy_smem_to_gmem_ex(b, src, dst, o)                                                    \
-    pl_copy_out_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), o, PL_LOC)
+    pl_copy_out_in_(b, PL_IN_ORDER_(pl_rr_, pl_r_(src), pl_r_(dst)), o, PL_LOC)
 #define pl_wait_smem_to_gmem(b, n)      pl_wait_smem_to_gmem_at(b, n, 0, PL_LOC)
 #define pl_wait_smem_to_gmem_read(b, n) pl_wait_smem_to_gmem_at(b, n, 1, PL_LOC)
 #define pl_commit_smem(b)               pl_commit_smem_at(b, PL_LOC)
 #define pl_prefetch(b, src)             pl_prefetch_at(b, src, PL_LOC)
 #define pl_async_store_smem(b, dst, v, bar)                                                        \
-    pl_async_store_in_(b, PL_IN_ORDER_(pl_rvb_, dst, PL_V(b, v), bar), PL_OP2_NONE, PL_LOC)
+    pl_async_store_in_(b, PL_IN_ORDER_(pl_rvb_, pl_r_(dst), PL_V(b, v), pl_b_(bar)), PL_OP2_NONE,  \
+                       PL_LOC)
 #define pl_async_reduce_smem(b, op, dst, v, bar)                                                   \
-    pl_async_store_in_(b, PL_IN_ORDER_(pl_rvb_, dst, PL_V(b, v), bar), op, PL_LOC)
+    pl_async_store_in_(b, PL_IN_ORDER_(pl_rvb_, pl_r_(dst), PL_V(b, v), pl_b_(bar)), op, PL_LOC)
 #define pl_gather_rows(b, src, rows, dst, bar) pl_gather_rows_at(b, src, rows, dst, bar, PL_LOC)
 
 /* ---- tensor memory and matrix operations ---- */
 
 typedef struct pl_mma_opt {
-    pl_val accumulate;       /* rank-0 pred; id 0: true */
+    pl_val accumulate;       /* rank-0 pred; id 0: true. False is pl_lit_i(b, 0), not 0 */
     int32_t is_pair;         /* two CTAs work as one; the leader issues */
     pl_ref a_scale, b_scale; /* TMEM, both or none (block-scaled formats) */
     int32_t scale_block;     /* elements of K that share a scale: 16 or 32 */
@@ -418,23 +426,27 @@ static inline pl_val pl_mma_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
 #define pl_async_load_tmem(b, r) pl_async_load_tmem_at(b, r, PL_LOC)
 #define pl_wait_load_tmem(b)     pl_wait_load_tmem_at(b, PL_LOC)
 #define pl_async_store_tmem(b, r, v)                                                               \
-    pl_async_store_tmem_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, v)), PL_LOC)
+    pl_async_store_tmem_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, v)), PL_LOC)
 #define pl_commit_tmem(b) pl_commit_tmem_at(b, PL_LOC)
 #define pl_copy_smem_to_tmem(b, src, dst)                                                          \
-    pl_copy_smem_to_tmem_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), PL_LOC)
+    pl_copy_smem_to_tmem_in_(b, PL_IN_ORDER_(pl_rr_, pl_r_(src), pl_r_(dst)), PL_LOC)
 #define pl_copy_scales_to_tmem(b, src, dst)                                                        \
-    pl_copy_scales_in_(b, PL_IN_ORDER_(pl_rr_, src, dst), PL_LOC)
+    pl_copy_scales_in_(b, PL_IN_ORDER_(pl_rr_, pl_r_(src), pl_r_(dst)), PL_LOC)
 #define pl_tcgen05_mma(b, d, x, y, o)                                                              \
-    pl_tcgen05_mma_in_(b, PL_IN_ORDER_(pl_rrr_, d, x, y), o, PL_LOC)
+    pl_tcgen05_mma_in_(b, PL_IN_ORDER_(pl_rrr_, pl_r_(d), pl_r_(x), pl_r_(y)), o, PL_LOC)
 #define pl_tcgen05_commit(b, bar) pl_tcgen05_commit_at(b, bar, PL_LOC)
-#define pl_wgmma(b, acc, x, y)    pl_wgmma_in_(b, PL_IN_ORDER_(pl_rrr_, acc, x, y), PL_LOC)
+#define pl_wgmma(b, acc, x, y)                                                                     \
+    pl_wgmma_in_(b, PL_IN_ORDER_(pl_rrr_, pl_r_(acc), pl_r_(x), pl_r_(y)), PL_LOC)
 #define pl_wgmma_if(b, acc, x, y, accumulate)                                                      \
-    pl_wgmma_if_in_(b, PL_IN_ORDER_(pl_rrr_, acc, x, y), PL_V(b, accumulate), PL_LOC)
+    pl_wgmma_if_in_(b, PL_IN_ORDER_(pl_rrr_, pl_r_(acc), pl_r_(x), pl_r_(y)), PL_V(b, accumulate), \
+                    PL_LOC)
 #define pl_wgmma_val(b, acc, x, y) pl_wgmma_val_at(b, acc, x, y, PL_LOC)
 #define pl_wgmma_wait(b, n)        pl_wgmma_wait_at(b, n, PL_LOC)
 #define pl_acc_load(b, acc)        pl_acc_load_at(b, acc, PL_LOC)
-#define pl_acc_init(b, acc, v)     pl_acc_init_in_(b, PL_IN_ORDER_(pl_rv_, acc, PL_V(b, v)), PL_LOC)
-#define pl_mma(b, x, y, c)         pl_mma_in_(b, PL_IN_ORDER_(pl_vvv_, x, y, c), PL_LOC)
+#define pl_acc_init(b, acc, v)                                                                     \
+    pl_acc_init_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(acc), PL_V(b, v)), PL_LOC)
+#define pl_mma(b, x, y, c)                                                                         \
+    pl_mma_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, x), PL_V(b, y), PL_V(b, c)), PL_LOC)
 
 /* ---- synchronisation ---- */
 
@@ -485,9 +497,9 @@ static inline void pl_semaphore_wait_in_(pl_builder *b, pl_rv_ a, pl_loc l)
 #define pl_griddep_launch(b)       pl_griddep_launch_at(b, PL_LOC)
 #define pl_set_max_registers(b, n) pl_set_max_registers_at(b, n, PL_LOC)
 #define pl_semaphore_signal(b, s, by)                                                              \
-    pl_semaphore_signal_in_(b, PL_IN_ORDER_(pl_rv_, s, PL_V(b, by)), PL_LOC)
+    pl_semaphore_signal_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(s), PL_V(b, by)), PL_LOC)
 #define pl_semaphore_wait(b, s, at_least)                                                          \
-    pl_semaphore_wait_in_(b, PL_IN_ORDER_(pl_rv_, s, PL_V(b, at_least)), PL_LOC)
+    pl_semaphore_wait_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(s), PL_V(b, at_least)), PL_LOC)
 #define pl_semaphore_read(b, s) pl_semaphore_read_at(b, s, PL_LOC)
 
 /* ---- escape ---- */

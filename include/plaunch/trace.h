@@ -156,6 +156,11 @@ typedef struct pl_offs {
                   PL_V(b, v), PL_V(b, w)})
 #define PL_OFF(b, ...) PL_CAT(PL_OFF_, PL_NARG(__VA_ARGS__))(b, __VA_ARGS__)
 
+/* A number is none of these, though C would take it for the first member. */
+static inline pl_ref pl_r_(pl_ref r) { return r; }
+static inline pl_bar pl_b_(pl_bar bar) { return bar; }
+static inline pl_offs pl_o_(pl_offs o) { return o; }
+
 typedef struct pl_ro_ {
     pl_ref r;
     pl_offs o;
@@ -352,14 +357,17 @@ static inline pl_ref pl_peer_in_(pl_builder *b, pl_rv_ a, pl_loc l)
 {
     return pl_peer_at(b, a.r, a.v, l);
 }
-#define pl_at(b, r, i)              pl_at_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, i)), PL_LOC)
-#define pl_window(b, r, offsets, s) pl_window_in_(b, PL_IN_ORDER_(pl_ro_, r, offsets), s, PL_LOC)
-#define pl_tile(b, r, offsets, s)   pl_tile_in_(b, PL_IN_ORDER_(pl_ro_, r, offsets), s, PL_LOC)
-#define pl_clip(b, r, axis, end)    pl_clip_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, end)), axis, PL_LOC)
+#define pl_at(b, r, i) pl_at_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, i)), PL_LOC)
+#define pl_window(b, r, offsets, s)                                                                \
+    pl_window_in_(b, PL_IN_ORDER_(pl_ro_, pl_r_(r), pl_o_(offsets)), s, PL_LOC)
+#define pl_tile(b, r, offsets, s)                                                                  \
+    pl_tile_in_(b, PL_IN_ORDER_(pl_ro_, pl_r_(r), pl_o_(offsets)), s, PL_LOC)
+#define pl_clip(b, r, axis, end)                                                                   \
+    pl_clip_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, end)), axis, PL_LOC)
 #define pl_transpose(b, r)          pl_transpose_at(b, r, PL_LOC)
 #define pl_reshape(b, r, s)         pl_reshape_at(b, r, s, PL_LOC)
 #define pl_union(b, over, t, s, tr) pl_union_at(b, over, t, s, tr, PL_LOC)
-#define pl_peer(b, r, rank)         pl_peer_in_(b, PL_IN_ORDER_(pl_rv_, r, PL_V(b, rank)), PL_LOC)
+#define pl_peer(b, r, rank)         pl_peer_in_(b, PL_IN_ORDER_(pl_rv_, pl_r_(r), PL_V(b, rank)), PL_LOC)
 
 /* Claims that v is a multiple of n (checked on the emulated driver); gives v. */
 PL_API pl_val pl_assume_multiple_at(pl_builder *b, pl_val v, int64_t n, pl_loc l);
@@ -392,7 +400,8 @@ static inline pl_bar pl_bar_at_in_(pl_builder *b, pl_bv_ a, pl_loc l)
 #define pl_barriers(b, d)                 pl_barriers_at(b, d, PL_LOC)
 #define pl_barrier(b, n_arrivals)         pl_barrier_at(b, n_arrivals, PL_LOC)
 #define pl_cluster_barrier(b, n_arrivals) pl_cluster_barrier_at(b, n_arrivals, PL_LOC)
-#define pl_bar_at(b, group, i)            pl_bar_at_in_(b, PL_IN_ORDER_(pl_bv_, group, PL_V(b, i)), PL_LOC)
+#define pl_bar_at(b, group, i)                                                                     \
+    pl_bar_at_in_(b, PL_IN_ORDER_(pl_bv_, pl_b_(group), PL_V(b, i)), PL_LOC)
 
 /* ---- pipes ---- */
 
