@@ -298,6 +298,43 @@ START_TEST(registers_are_shared_out_within_the_pool)
 }
 END_TEST
 
+/* ---- more values at once than there are registers ---- */
+
+static void wide_body(pl_builder *b, const void *params)
+{
+    const struct share_params *p = params;
+    const pl_shape s = PL_SHAPE(128, p->n_registers[0]);
+    const pl_offs at = PL_OFF(b, 0, 0);
+    pl_block_warpgroups(b, p->n_registers[1]);
+    pl_val v = pl_load(b, pl_window(b, pl_param(b, 0), at, s));
+    pl_store(b, pl_window(b, pl_param(b, 1), at, s), pl_mul(b, v, 2.0f));
+}
+TENSORS(wide, 1, 1);
+
+/* An element of each column a thread; of two warpgroups each has all. */
+START_TEST(spills_are_foreseen)
+{
+    static const struct share_params cases[] = {{{512, 1}}, {{416, 1}}, {{128, 1}}, {{128, 2}}};
+    driver_use(90, "eager");
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(128, 512), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(128, 512), 0, 0);
+    struct ask a = {.kernel = &wide,
+                    .params = &cases[_i],
+                    .params_bytes = sizeof cases[_i],
+                    .arch = 90,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .facts = all_facts};
+    struct build *b = build_new(&a, 0);
+    ck_assert_int_eq(b->status, PL_OK);
+    ck_assert_uint_eq(b->diags.n_warnings, _i < 2);
+    if (_i < 2)
+        ck_assert_int_eq(b->diags.list.data[0].info->code, 2192);
+    build_free(b);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 /* ---- what the plan refuses ---- */
 
 static pl_ref operand(pl_builder *b, pl_dtype t, pl_shape s)
@@ -359,6 +396,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
     tcase_add_loop_test(t, values_are_multiplied_as_memory_is, 0, N_VAL_CASES);
     tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
+    tcase_add_loop_test(t, spills_are_foreseen, 0, 4);
     tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 3);
     suite_add_tcase(s, t);
     return s;
