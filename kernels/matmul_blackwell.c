@@ -134,27 +134,32 @@ static void clear_sums(pl_builder *b, const struct kernel *k, pl_ref sums)
     }
 }
 
-static void write_tile(pl_builder *b, const struct kernel *k, const struct pl_mm_place *at,
-                       pl_val which)
+/* Chunk c of the sums by way of a staging tile. */
+static void write_chunk(pl_builder *b, const struct kernel *k, const struct pl_mm_place *at,
+                        pl_ref sums, pl_val c, pl_ref stage)
 {
     const struct pl_mm_config *p = k->p;
     const pl_shape s = PL_SHAPE(p->tile_m, k->stage_cols);
-    pl_ref y = pl_mm_plane(b, PL_MM_Y, at), sums = pl_at(b, k->acc, which);
-    pl_val row = pl_add(b, pl_mul(b, at->row, p->cluster_m), k->rank);
-    const int32_t n_chunks = p->tile_n / k->stage_cols;
+    pl_val row = pl_add(b, pl_mul(b, at->row, p->cluster_m), k->rank),
+           n = pl_add(b, pl_mul(b, at->col, p->tile_n), pl_mul(b, c, k->stage_cols));
+    const pl_offs mn = PL_OFF(b, pl_mul(b, row, p->tile_m), n);
+    pl_val sum = pl_async_load_tmem(b, pl_tile(b, sums, PL_OFF(b, 0, c), s));
+    pl_val v = pl_mm_epilogue(b, p, at, sum, mn, s);
     /* what may still be on its way when a slot is written again; across tiles too, so an odd number leaves none */
-    const int32_t n_pending = n_chunks % RING == 0 ? RING - 1 : 0;
+    pl_wait_smem_to_gmem_read(b, p->tile_n / k->stage_cols % RING == 0 ? RING - 1 : 0);
+    pl_store(b, stage, v);
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem(b, stage, pl_window(b, pl_mm_plane(b, PL_MM_Y, at), mn, s));
+}
+
+static void write_tile(pl_builder *b, const struct kernel *k, const struct pl_mm_place *at,
+                       pl_val which)
+{
+    pl_ref sums = pl_at(b, k->acc, which);
     clear_sums(b, k, sums);
-    for (int32_t c = 0; c < n_chunks; c++) {
-        pl_val sum = pl_async_load_tmem(b, pl_tile(b, sums, PL_OFF(b, 0, c), s));
-        pl_val n = pl_add(b, pl_mul(b, at->col, p->tile_n), c * k->stage_cols);
-        const pl_offs mn = PL_OFF(b, pl_mul(b, row, p->tile_m), n);
-        pl_val v = pl_mm_epilogue(b, p, at, sum, mn, s);
-        pl_ref stage = pl_at(b, k->stage, c % RING);
-        pl_wait_smem_to_gmem_read(b, n_pending);
-        pl_store(b, stage, v);
-        pl_commit_smem(b);
-        pl_copy_smem_to_gmem(b, stage, pl_window(b, y, mn, s));
+    PL_FOR(b, c, 0, k->p->tile_n / k->stage_cols)
+    {
+        write_chunk(b, k, at, sums, c, pl_at(b, k->stage, pl_rem(b, c, RING)));
     }
     pl_wait_load_tmem(b);
 }

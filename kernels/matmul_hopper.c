@@ -17,10 +17,14 @@ enum { CONSUMER_ROWS = 64, RING = 2, PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS
 
 /*
  * A tile for several CTAs comes by the engine alone: aligned, and as the instruction wants it. Without the engine three warpgroups keep
- * the registers that they begin with, too few for sums of 256 columns.
+ * the registers that they begin with, too few for sums of 256 columns; and too few to find each element of an unaligned c and y while
+ * two of them multiply.
  */
 bool pl_mm_hopper_serves(const pl_request *request, const struct pl_mm_config *p)
 {
+    if (p->n_consumers > 1 && request->args[PL_MM_C].kind == PL_ARG_TENSOR &&
+        (request->facts & PL_FACT_ALIGN16_OUT) == 0)
+        return false;
     const pl_fact_set need = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE;
     const bool needs_engine =
         p->cluster_m * p->cluster_n > 1 || (p->n_consumers > 1 && p->tile_n > 128);

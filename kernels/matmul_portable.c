@@ -13,8 +13,8 @@
 enum { PART_COLS = 32, STEP_BYTES = 32, MAX_PARTS = 4 };
 
 /*
- * The chip, and its types. The largest tiles where tensor copies leave threads their registers, and only the smallest ones of what is
- * moved byte by byte.
+ * The chip, and its types. The largest tiles where tensor copies leave threads their registers and c and y are not found element by
+ * element, and only the smallest ones of what is moved byte by byte.
  */
 bool pl_mm_portable_serves(const pl_request *request, const struct pl_mm_config *p)
 {
@@ -23,10 +23,12 @@ bool pl_mm_portable_serves(const pl_request *request, const struct pl_mm_config 
     const bool is_fp8 = a == PL_E4M3 || a == PL_E5M2, is_8_bit = pl_dtype_bits(a) == 8;
     const bool is_aligned =
         (request->facts & PL_FACT_ALIGN16) != 0 && (request->facts & PL_FACT_UNIT_STRIDE) != 0;
+    const bool is_out_aligned =
+        request->args[PL_MM_C].kind != PL_ARG_TENSOR || (request->facts & PL_FACT_ALIGN16_OUT) != 0;
     const bool is_direct =
         is_aligned && (request->arrangement & (PL_MM_A_IS_ACROSS | PL_MM_B_IS_ACROSS)) == 0;
     return (arch < 90 || arch >= 120) && (arch >= 89 || !is_fp8) &&
-           (p->tile_m <= 128 || (arch >= 120 && is_aligned)) &&
+           (p->tile_m <= 128 || (arch >= 120 && is_aligned && is_out_aligned)) &&
            (p->tile_m * p->tile_n <= 64 * 64 || !is_8_bit || is_direct);
 }
 

@@ -205,6 +205,36 @@ START_TEST(clusters_order_shared_memory_alone)
 }
 END_TEST
 
+/* a (512, 1024); b (1024, 512) column-major, y (512, 512); one element off where it says so. */
+static const struct {
+    bool is_a_off, is_b_off, is_y_off;
+} places[] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {0, 1, 1}, {1, 1, 0}};
+
+/* What is aligned moves by the copy engine; an unaligned y leaves element by element and does not take the operands' way from them. */
+START_TEST(operands_and_results_move_each_in_its_own_way)
+{
+    static struct text t;
+    pl_arg args[3];
+    pl_error err = {0};
+    matmul_args(args);
+    args[1].u.tensor.strides[0] = 1;
+    args[1].u.tensor.strides[1] = COLS;
+    args[0].u.tensor.address += places[_i].is_a_off * 2u;
+    args[1].u.tensor.address += places[_i].is_b_off * 2u;
+    args[2].u.tensor.address += places[_i].is_y_off * 2u;
+    for (size_t i = 1; i < N_ARCHS; i++) {
+        const pl_emit_options o = {.struct_size = sizeof o, .arch = archs[i]};
+        memset(&t, 0, sizeof t);
+        ck_assert_msg(pl_emit(&pl_kernel_matmul, args, 3, &o, put, &t, &err) == PL_OK, "%s: %s",
+                      archs[i], err.text);
+        const bool is_in = strstr(t.data, "cp.async.bulk.tensor.2d.shared") != NULL,
+                   is_out = strstr(t.data, "cp.async.bulk.tensor.2d.global") != NULL;
+        ck_assert_int_eq(is_in, !places[_i].is_a_off && !places[_i].is_b_off);
+        ck_assert_int_eq(is_out, !places[_i].is_y_off);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("golden");
@@ -212,6 +242,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, text_is_the_golden_one, 0, N_KERNELS * N_ARCHS);
     tcase_add_loop_test(t, an_overlapping_launch_waits_before_it_reads, 0, N_KERNELS * N_ARCHS);
     tcase_add_loop_test(t, clusters_order_shared_memory_alone, 0, 4);
+    tcase_add_loop_test(t, operands_and_results_move_each_in_its_own_way, 0,
+                        sizeof places / sizeof *places);
     suite_add_tcase(s, t);
     return s;
 }

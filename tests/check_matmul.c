@@ -22,8 +22,9 @@ static const pl_dtype outs[] = {PL_DTYPE_NONE, PL_F32, PL_F16, PL_BF16};
 static const char *const policies[] = {"eager", "late", "random:1", "random:77"};
 /* MxKxN */
 static const int64_t shapes[][3] = {
-    {1, 1, 1},      {3, 5, 7},       {64, 64, 64},   {127, 129, 65}, {256, 128, 384},
-    {136, 72, 264}, {1, 1024, 1024}, {200, 16, 200}, {33, 300, 129}, {128, 256, 16},
+    {1, 1, 1},       {3, 5, 7},      {64, 64, 64},    {127, 129, 65},
+    {256, 128, 384}, {136, 72, 264}, {1, 1024, 1024}, {200, 16, 200},
+    {33, 300, 129},  {128, 256, 16}, {144, 160, 131},
 };
 /* base_offset in elements, surplus of the pitches */
 static const int places[][2] = {{0, 0}, {1, 0}, {0, 3}, {16, 16}};
@@ -239,9 +240,10 @@ END_TEST
 
 /* ---- configurations and builds ---- */
 
+/* Once with everything aligned, in each order of asynchrony; once with operands that are, and a y that is not. */
 START_TEST(every_configuration_is_right_where_it_serves)
 {
-    const int64_t shape[3] = {200, 264, 328};
+    const int64_t shape[3] = {200, 264, 328}, odd_y[3] = {200, 264, 327};
     for (int arch = 0; arch < COUNT(archs); arch++) {
         struct pl_case_spec spec = spec_of(PL_BF16, shape);
         struct pl_case c;
@@ -260,6 +262,10 @@ START_TEST(every_configuration_is_right_where_it_serves)
             continue;
         for (int i = 0; i < COUNT(policies); i++)
             run(&spec, arch, _i + 1, policies[i]);
+        spec = spec_of(PL_BF16, odd_y);
+        set(&spec, "b_major", 1);
+        set(&spec, "bias", 1);
+        run(&spec, arch, _i + 1, policies[(_i + arch) % COUNT(policies)]);
     }
 }
 END_TEST

@@ -48,6 +48,7 @@ static inline bool tensor_has(const pl_tensor *t, pl_fact fact)
     int64_t dense = 1;
     switch (fact) {
     case PL_FACT_ALIGN16:
+    case PL_FACT_ALIGN16_OUT:
         for (int i = 0; i + 1 < t->rank; i++)
             if (t->strides[i] * bits % 128 != 0)
                 return false;

@@ -9,7 +9,8 @@ static const struct {
 } facts[] = {{PL_FACT_ALIGN16, "align16"},
              {PL_FACT_I32, "i32"},
              {PL_FACT_UNIT_STRIDE, "unit_stride"},
-             {PL_FACT_DENSE, "dense"}};
+             {PL_FACT_DENSE, "dense"},
+             {PL_FACT_ALIGN16_OUT, "align16_out"}};
 static const char *const roles[] = {"in", "out", "inout", "scalar"};
 
 static json_t *fact_names(pl_fact_set set)

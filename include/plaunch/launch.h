@@ -30,7 +30,9 @@ typedef enum pl_fact {
         1, /* address, and every stride but the last axis's in bytes, are multiples of 16 */
     PL_FACT_I32 = 2,         /* every extent, stride and element offset is below 2^31 - 2^20 */
     PL_FACT_UNIT_STRIDE = 4, /* the last axis has stride 1 (or extent 0 or 1) */
-    PL_FACT_DENSE = 8        /* row-major without gaps: the strides follow from the extents */
+    PL_FACT_DENSE = 8,       /* row-major without gaps: the strides follow from the extents */
+    PL_FACT_ALIGN16_OUT =
+        16 /* ALIGN16 of a second group of parameters, specialised in this instead: neither group loses it for the other's sake */
 } pl_fact;
 typedef uint32_t pl_fact_set;
 

@@ -45,8 +45,9 @@ pl_fact_set pl_fact_among(const pl_tensor *t, pl_fact_set which)
 {
     pl_fact_set has = 0;
     int last = t->rank - 1;
-    if ((which & PL_FACT_ALIGN16) != 0 && is_aligned16(t))
-        has |= PL_FACT_ALIGN16;
+    const pl_fact_set aligned = which & (PL_FACT_ALIGN16 | PL_FACT_ALIGN16_OUT);
+    if (aligned != 0 && is_aligned16(t))
+        has |= aligned;
     if ((which & PL_FACT_I32) != 0 && fits_i32(t))
         has |= PL_FACT_I32;
     if ((which & PL_FACT_UNIT_STRIDE) != 0 &&
@@ -57,10 +58,17 @@ pl_fact_set pl_fact_among(const pl_tensor *t, pl_fact_set which)
     return has;
 }
 
+pl_fact_set pl_fact_of_array(pl_fact_set facts)
+{
+    return (facts & PL_FACT_ALIGN16_OUT) == 0 ? facts
+                                              : (facts ^ PL_FACT_ALIGN16_OUT) | PL_FACT_ALIGN16;
+}
+
 const char *pl_fact_text(pl_fact fact)
 {
     switch (fact) {
-    case PL_FACT_ALIGN16: return "its address and strides are multiples of 16 bytes";
+    case PL_FACT_ALIGN16:
+    case PL_FACT_ALIGN16_OUT: return "its address and strides are multiples of 16 bytes";
     case PL_FACT_I32: return "its extents and offsets are below 2^31 - 2^20";
     case PL_FACT_UNIT_STRIDE: return "its last axis has stride 1";
     case PL_FACT_DENSE: return "it is row-major without gaps";

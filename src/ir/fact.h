@@ -12,6 +12,8 @@ enum { PL_FACT_I32_MOST = INT32_MAX - (1 << 20) };
 
 /* The facts in `which` that the tensor has. */
 pl_fact_set pl_fact_among(const pl_tensor *t, pl_fact_set which);
+/* What a body is told of an array, of the facts of its variant: to which group it belongs does not matter there. */
+pl_fact_set pl_fact_of_array(pl_fact_set facts);
 const char *pl_fact_text(
     pl_fact fact); /* "the address and the strides are multiples of 16 bytes" */
 #endif

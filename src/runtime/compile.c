@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "jit/emit.h"
 #include "src/check/check.h"
+#include "src/ir/fact.h"
 #include "src/ir/print.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void make_request(struct pl_trace_request *r, const struct pl_ask *ask)
         struct pl_arg_facts *f = &r->args[i];
         f->is_present = a->kind != PL_ARG_NONE;
         f->is_scalar = p->role == PL_ROLE_SCALAR;
-        f->facts = p->required | (p->specialised & ask->request.facts);
+        f->facts = pl_fact_of_array(p->required | (p->specialised & ask->request.facts));
         if (a->kind != PL_ARG_TENSOR) {
             f->dtype = a->kind == PL_ARG_I32   ? PL_I32
                        : a->kind == PL_ARG_I64 ? PL_I64
