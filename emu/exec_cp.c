@@ -19,12 +19,15 @@
 static bool is_ca(const struct pl_emu_ins *ins)
 {
     uint16_t f = ins->ptx->form;
-    return f == PL_PTX_cp_async_ca || f == PL_PTX_cp_async_ca_cta || f == PL_PTX_cp_async_ca_pred;
+    return f == PL_PTX_cp_async_ca || f == PL_PTX_cp_async_ca_cta || f == PL_PTX_cp_async_ca_pred ||
+           f == PL_PTX_cp_async_ca_cta_pred;
 }
 
 static bool is_predicated(const struct pl_emu_ins *ins)
 {
-    return ins->ptx->form == PL_PTX_cp_async_ca_pred || ins->ptx->form == PL_PTX_cp_async_cg_pred;
+    uint16_t f = ins->ptx->form;
+    return f == PL_PTX_cp_async_ca_pred || f == PL_PTX_cp_async_cg_pred ||
+           f == PL_PTX_cp_async_ca_cta_pred || f == PL_PTX_cp_async_cg_cta_pred;
 }
 
 /* Bytes that a lane takes from memory: the whole size, src-size, or none where ignore-src is true. */
@@ -201,10 +204,11 @@ static bool store_places(struct pl_async_op *op, const struct pl_emu_ins *ins, u
     const char *what = op->reduce.is_on ? "red.async" : "st.async";
     uint32_t n_bytes = op->u.store.n_bytes;
     struct pl_async_place p;
-    if (!pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[0], lane), n_bytes,
-                           n_bytes, what, &p) ||
-        !pl_async_place_at(w, lane, (uint32_t)pl_emu_address(w, &ins->args[2], lane),
-                           PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, what, &op->signal))
+    uint32_t address, barrier;
+    if (!pl_async_shared_address(w, ins, &ins->args[0], lane, &address) ||
+        !pl_async_shared_address(w, ins, &ins->args[2], lane, &barrier) ||
+        !pl_async_place_at(w, lane, address, n_bytes, n_bytes, what, &p) ||
+        !pl_async_place_at(w, lane, barrier, PL_MBAR_N_BYTES, PL_MBAR_N_BYTES, what, &op->signal))
         return false;
     if (p.cta != op->signal.cta) {
         pl_d_bulk_signal_elsewhere(pl_emu_faults(w, lane), pl_emu_where(w), what, p.cta->rank,
@@ -289,14 +293,9 @@ enum pl_emu_status pl_emu_exec_st_async_global(struct pl_emu_warp *w, const stru
 static enum pl_emu_status st_bulk_lane(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                        uint32_t lane)
 {
-    uint64_t n_bytes = pl_emu_lane(w, &ins->args[1], lane),
-             value = pl_emu_lane(w, &ins->args[2], lane);
+    uint64_t n_bytes = pl_emu_lane(w, &ins->args[1], lane);
     uint32_t address;
     struct pl_async_place p;
-    if (value != 0) {
-        pl_d_st_bulk_value(pl_emu_faults(w, lane), pl_emu_where(w), value);
-        return PL_EMU_FAULT;
-    }
     if (n_bytes % 8 != 0 || n_bytes > UINT32_MAX) {
         pl_d_st_bulk_size(pl_emu_faults(w, lane), pl_emu_where(w), n_bytes);
         return PL_EMU_FAULT;

@@ -6,6 +6,7 @@
 #include "jit/ptx/parser.h"
 #include "jit/ptx/print.h"
 #include "jit/ptx/table.h"
+#include "tests/ptx_random.h"
 #include "tests/ptx_text.h"
 
 #include <check.h>
@@ -143,184 +144,19 @@ END_TEST
 
 /* ---- random instructions ---- */
 
-static uint32_t state;
-
-static uint32_t random_below(uint32_t n)
-{
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    return state % n;
-}
-
-static uint8_t random_member(const struct pl_ptx_view_info *view)
-{
-    for (;;) {
-        uint32_t bit = random_below(32);
-        unsigned mod = pl_ptx_cat_first[view->cat] + bit;
-        if ((view->members >> bit & 1) != 0 && mod < PL_PTX_MOD_COUNT &&
-            pl_ptx_mods[mod].cat == view->cat)
-            return (uint8_t)mod;
-    }
-}
-
-static struct pl_ptx_ins random_ins(enum pl_ptx_form form)
-{
-    const struct pl_ptx_row *row = &pl_ptx_rows[form];
-    struct pl_ptx_ins ins = pl_ptx_ins_make(form, 0);
-    for (int i = 0; i < PL_PTX_MAX_VIEWS && row->views[i] != 0; i++) {
-        const struct pl_ptx_view_info *view = &pl_ptx_views[row->views[i] & ~PL_PTX_VIEW_NEED];
-        if ((row->views[i] & PL_PTX_VIEW_NEED) || random_below(3) == 0)
-            ins.mods[view->cat] = random_member(view);
-    }
-    for (int i = 0; i < ins.n_types; i++)
-        do
-            ins.types[i] = (uint8_t)random_below(PL_PTX_TYPE_COUNT);
-        while ((pl_ptx_tsets[row->types[i]] >> ins.types[i] & 1) == 0);
-    if (strchr(pl_ptx_infos[form].mnemonic, 'N') != NULL &&
-        strncmp(pl_ptx_infos[form].mnemonic, "wgmma", 5) == 0)
-        ins.shape_n = (uint16_t)(8 + 8 * random_below(32));
-    return ins;
-}
-
-static void put_register(struct pl_buf *b, unsigned type)
-{
-    const struct pl_ptx_type_info *t = &pl_ptx_types[type];
-    const char *name = type == PL_PTX_TYPE_NONE ? "d"
-                       : t->bits <= 1           ? "p"
-                       : t->bits == 128         ? "x"
-                       : t->bits == 64          ? "d"
-                       : t->bits == 32          ? "r"
-                                                : "h";
-    if (type == PL_PTX_TYPE_F32)
-        name = "f";
-    if (type == PL_PTX_TYPE_F64)
-        name = "e";
-    if (t->bits == 8 && t->class != PL_PTX_CLASS_FLOAT)
-        name = "b";
-    bool is_pred = strcmp(name, "p") == 0;
-    pl_buf_puts(b, name);
-    if (!is_pred)
-        pl_buf_u64(b, random_below(4));
-}
-
-static void put_list(struct pl_buf *b, unsigned type, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++) {
-        pl_buf_puts(b, i == 0 ? "{" : ",");
-        put_register(b, type);
-    }
-    pl_buf_putc(b, '}');
-}
-
-static void put_operand(struct pl_buf *b, const struct pl_ptx_spec *spec)
-{
-    const struct pl_ptx_type_info *t = &pl_ptx_types[spec->type];
-    switch ((enum pl_ptx_want)spec->want) {
-    case PL_PTX_WANT_DST:
-        if (spec->has_sink && random_below(4) == 0)
-            pl_buf_putc(b, '_');
-        else
-            put_register(b, spec->type);
-        break;
-    case PL_PTX_WANT_SRC:
-        if (random_below(4) == 0 && t->class != PL_PTX_CLASS_PACKED &&
-            t->class != PL_PTX_CLASS_FLOAT && spec->type != 0 && t->bits != 128)
-            pl_buf_u64(b, random_below(100));
-        else if (random_below(4) == 0 &&
-                 (spec->type == PL_PTX_TYPE_F32 || spec->type == PL_PTX_TYPE_F64))
-            pl_buf_puts(b, random_below(2) ? "0.5" : "0f3F490FDB");
-        else
-            put_register(b, spec->type);
-        break;
-    case PL_PTX_WANT_ANYSRC:
-    case PL_PTX_WANT_REG: put_register(b, spec->type); break;
-    case PL_PTX_WANT_DPRED: pl_buf_putc(b, 'q'); break;
-    case PL_PTX_WANT_PRED_REG:
-    case PL_PTX_WANT_SPRED: pl_buf_puts(b, random_below(2) ? "p" : "!p"); break;
-    case PL_PTX_WANT_INT: pl_buf_puts(b, "1"); break;
-    case PL_PTX_WANT_REG_ADDR:
-    case PL_PTX_WANT_ADDR: pl_buf_puts(b, random_below(2) ? "[d1+16]" : "[d2]"); break;
-    case PL_PTX_WANT_DVEC:
-    case PL_PTX_WANT_SVEC: put_list(b, spec->type, spec->n); break;
-    case PL_PTX_WANT_SELECT: pl_buf_puts(b, "{0,1}"); break;
-    case PL_PTX_WANT_LANES: put_list(b, PL_PTX_TYPE_B32, spec->n); break;
-    case PL_PTX_WANT_UNPACK:
-    case PL_PTX_WANT_PACK:
-        if (t->bits == 16)
-            pl_buf_puts(b, "{b0,b1}");
-        else
-            put_list(b,
-                     t->bits == 32   ? PL_PTX_TYPE_B16
-                     : t->bits == 64 ? PL_PTX_TYPE_B32
-                                     : PL_PTX_TYPE_B64,
-                     2);
-        break;
-    case PL_PTX_WANT_TENSOR:
-        pl_buf_puts(b, "[d1, ");
-        put_list(b, PL_PTX_TYPE_B32, spec->n);
-        pl_buf_putc(b, ']');
-        break;
-    case PL_PTX_WANT_OFFSETS: put_list(b, PL_PTX_TYPE_B16, spec->n); break;
-    case PL_PTX_WANT_LABEL: pl_buf_puts(b, "L1"); break;
-    case PL_PTX_WANT_LABELS: pl_buf_puts(b, "LIST"); break;
-    case PL_PTX_WANT_CALL: pl_buf_puts(b, "(ret0), ext, (arg0, arg1)"); break;
-    case PL_PTX_WANT_ALL: pl_buf_puts(b, "r0, r1"); break;
-    }
-}
-
-/* The instruction as text, with random operands; NULL where its modifiers exclude each other. */
-static const char *random_text(struct pl_arena *a, const struct pl_ptx_ins *ins)
-{
-    struct pl_ptx_shape shape = {.ins = *ins};
-    if (!pl_ptx_resolve(&shape))
-        return NULL;
-    struct pl_buf b;
-    pl_buf_init(&b, a, 512);
-    pl_ptx_print_mnemonic(&b, ins);
-    const char *separator = " ";
-    for (uint32_t i = 0; i < shape.n_specs; i++) {
-        if (shape.specs[i].is_optional && random_below(2))
-            continue;
-        pl_buf_puts(&b, separator);
-        separator = ", ";
-        put_operand(&b, &shape.specs[i]);
-        if (shape.specs[i].pair == 2 || (shape.specs[i].pair == 1 && random_below(2)))
-            pl_buf_puts(&b, "|z");
-    }
-    pl_buf_putc(&b, ';');
-    return b.text;
-}
-
-/* Forms whose constants must have values that the random ones have not. */
-static bool has_fixed_values(enum pl_ptx_form form)
-{
-    static const uint16_t forms[] = {
-#define VALUE(form, mod, operand, low, high) PL_PTX_##form,
-#define MULTIPLE(form, ...)                  PL_PTX_##form,
-#include "jit/ptx/value.def"
-#undef MULTIPLE
-#undef VALUE
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        if (forms[i] == form)
-            return true;
-    return false;
-}
-
 START_TEST(random_instructions_parse_to_their_row_and_print_back)
 {
     enum pl_ptx_form form = (enum pl_ptx_form)_i;
     int n_tried = 0;
-    state = 2463534242u + (uint32_t)_i;
-    if (pl_ptx_rows[form].views[0] == PL_PTX_VIEW_ANYTHING || has_fixed_values(form))
+    struct ptx_random rnd = {2463534242u + (uint32_t)_i};
+    if (pl_ptx_rows[form].views[0] == PL_PTX_VIEW_ANYTHING || ptx_has_fixed_values(form))
         return; /* their line in rows.tsv must do */
     for (int k = 0; k < 60; k++) {
         struct pl_arena a = {0};
         struct pl_ptx_module m, n;
         struct pl_ptx_error error;
-        struct pl_ptx_ins ins = random_ins(form);
-        const char *text = random_text(&a, &ins);
+        struct pl_ptx_ins ins = ptx_random_ins(&rnd, form);
+        const char *text = ptx_random_text(&rnd, &a, &ins);
         uint16_t version, sm;
         char suffix;
         struct pl_ptx_operand nothing[PL_PTX_MAX_OPERANDS] = {{0}};

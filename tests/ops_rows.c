@@ -125,6 +125,17 @@ static void write_sources(const struct ops_row *row, unsigned first, unsigned en
     }
 }
 
+/* The pair of e2m1 is a byte: its register is %b, with the lanes of %h. */
+static void use_byte_registers(const char *form, char *body)
+{
+    const char *pair = strstr(form, "e2m1x2");
+    if (pair == NULL)
+        return;
+    char *reg = strstr(body, pair[strlen("e2m1x2")] == '.' ? "%h0" : "%h1");
+    if (reg != NULL)
+        reg[1] = 'b';
+}
+
 void ops_write_body(const struct ops_row *row, char *out, size_t n_bytes)
 {
     const char *second = strstr(row->form, "; "), *lut = strstr(row->note, "immLut=");
@@ -152,6 +163,7 @@ void ops_write_body(const struct ops_row *row, char *out, size_t n_bytes)
         snprintf(out, n_bytes, "%s %%p0|%%p9%s;", row->form, some);
     else
         snprintf(out, n_bytes, "%s %%%c0%s;", row->form, d, some);
+    use_byte_registers(row->form, out);
 }
 
 void ops_set_lane(struct ops_frame *f, char bank, unsigned reg, unsigned lane, uint64_t v)

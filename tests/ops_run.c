@@ -17,7 +17,7 @@ struct ops_code {
 
 static const char prologue[] =
     ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n"
-    ".reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<10>; .reg .b64 %d<10>;\n";
+    ".reg .pred %p<10>; .reg .b8 %b<10>; .reg .b16 %h<10>; .reg .b32 %r<10>; .reg .b64 %d<10>;\n";
 
 static bool select_all(struct ops_code *c)
 {
@@ -71,6 +71,7 @@ static void *lanes_of_name(struct ops_frame *f, const char *name)
     unsigned i = (unsigned)(name[2] - '0');
     switch (name[1]) {
     case 'p': return f->p[i];
+    case 'b': /* a byte in the room of 16 bits */
     case 'h': return f->h[i];
     case 'r': return f->r[i];
     default: return f->d[i];

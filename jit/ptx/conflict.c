@@ -8,24 +8,44 @@ enum { ANY_FORM = PL_PTX_NONE, MOD_ABSENT = 0, MOD_SOME = 255 };
 
 static const struct conflict {
     uint16_t form; /* ANY_FORM: all */
-    uint8_t cat_a, mod_a, cat_b, mod_b;
+    struct side {
+        uint8_t cat, mod;
+        bool is_other; /* any member but mod */
+    } a, b;
 } conflicts[] = {
-#define PL_PTX_ANY           ANY_FORM
-#define B(cat, member)       PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##member
-#define SOME(cat)            PL_PTX_CAT_##cat, MOD_SOME
-#define ABSENT(cat)          PL_PTX_CAT_##cat, MOD_ABSENT
+#define PL_PTX_ANY ANY_FORM
+#define B(cat, member)                                                                             \
+    {                                                                                              \
+        PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##member, false                                       \
+    }
+#define OTHER(cat, member)                                                                         \
+    {                                                                                              \
+        PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##member, true                                        \
+    }
+#define SOME(cat)                                                                                  \
+    {                                                                                              \
+        PL_PTX_CAT_##cat, MOD_SOME, false                                                          \
+    }
+#define ABSENT(cat)                                                                                \
+    {                                                                                              \
+        PL_PTX_CAT_##cat, MOD_ABSENT, false                                                        \
+    }
 #define CONFLICT(form, a, b) {PL_PTX_##form, a, b},
 #include "jit/ptx/conflict.def"
 #undef PL_PTX_ANY
 #undef B
+#undef OTHER
 #undef SOME
 #undef ABSENT
 #undef CONFLICT
 };
 
-static bool is_there(const struct pl_ptx_ins *ins, uint8_t cat, uint8_t mod)
+static bool is_there(const struct pl_ptx_ins *ins, const struct side *side)
 {
-    return mod == MOD_SOME ? ins->mods[cat] != 0 : ins->mods[cat] == mod;
+    uint8_t mod = ins->mods[side->cat];
+    if (side->is_other || side->mod == MOD_SOME)
+        return mod != 0 && mod != side->mod;
+    return mod == side->mod;
 }
 
 static const char *text_of(uint8_t mod) { return pl_ptx_mods[mod].text; }
@@ -34,9 +54,9 @@ static const char *find_pair(const struct pl_ptx_ins *ins)
 {
     for (size_t i = 0; i < sizeof conflicts / sizeof conflicts[0]; i++) {
         const struct conflict *c = &conflicts[i];
-        if ((c->form == ANY_FORM || c->form == ins->form) && is_there(ins, c->cat_a, c->mod_a) &&
-            is_there(ins, c->cat_b, c->mod_b))
-            return text_of(ins->mods[c->cat_a]);
+        if ((c->form == ANY_FORM || c->form == ins->form) && is_there(ins, &c->a) &&
+            is_there(ins, &c->b))
+            return text_of(ins->mods[c->a.cat]);
     }
     return NULL;
 }
@@ -109,7 +129,7 @@ static const char *find_bf16_rounding(const struct pl_ptx_ins *ins)
     return rnd == 0 || is_to_int ? pl_ptx_types[ins->types[0]].text : NULL;
 }
 
-/* Vectors: up to 256 bits, where the row takes so many; the evictions of L2 go with 256 bits of 32- or 64-bit elements. */
+/* Vectors: up to 256 bits, in global memory and where the row takes so many; the evictions of L2 go with 256 bits of 32- or 64-bit elements. */
 static const char *find_vector(const struct pl_ptx_ins *ins)
 {
     uint8_t vec = ins->mods[PL_PTX_CAT_VEC];
@@ -117,9 +137,14 @@ static const char *find_vector(const struct pl_ptx_ins *ins)
         return NULL;
     unsigned n_bits = bits_of(ins, 0) * (2u << (vec - PL_PTX_MOD_VEC_V2));
     bool is_memory = ins->form == PL_PTX_ld || ins->form == PL_PTX_ld_nc || ins->form == PL_PTX_st;
-    unsigned most = ins->form == PL_PTX_st_async || ins->form == PL_PTX_mov_vec ? 128 : 256;
+    bool is_narrow =
+        ins->form == PL_PTX_st_async || ins->form == PL_PTX_mov_vec || ins->form == PL_PTX_ldu;
+    unsigned most = is_narrow ? 128 : 256;
     if (n_bits > most)
         return text_of(vec);
+    uint8_t space = ins->mods[PL_PTX_CAT_SPACE];
+    if (n_bits == 256 && space != 0 && space != PL_PTX_MOD_SPACE_GLOBAL)
+        return text_of(space);
     bool has_l2 = ins->mods[PL_PTX_CAT_L2] != 0;
     return is_memory && has_l2 && n_bits != 256 ? text_of(ins->mods[PL_PTX_CAT_L2]) : NULL;
 }
@@ -138,12 +163,21 @@ static const char *find_in_types(const struct pl_ptx_ins *ins)
     uint8_t scale = ins->mods[PL_PTX_CAT_SCALE_VEC];
     switch (ins->form) {
     case PL_PTX_setp_int: return find_comparison(ins, 0);
-    case PL_PTX_set_int: return find_comparison(ins, 1);
+    case PL_PTX_set_int:
+    case PL_PTX_set_f16_int:
+    case PL_PTX_set_bf16_int: return find_comparison(ins, 1);
     case PL_PTX_cvt_int_int: return find_useless_sat(ins);
     case PL_PTX_cvt_int_float:
     case PL_PTX_cvt_float_int: return find_idle_ftz(ins);
     case PL_PTX_cvt_float_float: return find_float_conversion(ins);
     case PL_PTX_cvt_bf16_float: return find_bf16_rounding(ins);
+    case PL_PTX_wgmma_s32_i8_ss:
+    case PL_PTX_wgmma_s32_i8_rs:
+    case PL_PTX_wgmma_s32_b1_ss:
+    case PL_PTX_wgmma_s32_b1_rs: /* PTX ISA, "Shape of Matrices": N of integers goes in steps of 16 from 32 on */
+        return ins->shape_n > 24 && ins->shape_n % 16 != 0 ? "m64nNk32 of that N" : NULL;
+    case PL_PTX_mma_m8n8k4_f16: /* f16 does not hold a sum begun in f32 */
+        return ins->types[0] == PL_PTX_TYPE_F16 && ins->types[3] == PL_PTX_TYPE_F32 ? "f32" : NULL;
     case PL_PTX_mma_m16n8k64_mxf4nvf4: /* four scales of ue4m3, or two of ue8m0 */
         if ((scale == PL_PTX_MOD_SCALE_VEC_X4) != (ins->types[4] == PL_PTX_TYPE_UE4M3))
             return scale != 0 ? text_of(scale) : pl_ptx_types[ins->types[4]].text;

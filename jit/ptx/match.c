@@ -9,12 +9,25 @@
 
 #include <string.h>
 
-enum { N_OPCODE_SLOTS = 512, N_TOKEN_SLOTS = 1024, MAX_TOKENS = 24, MAX_MNEMONIC = 400 };
+enum {
+    N_OPCODE_SLOTS = 512,
+    N_TOKEN_SLOTS = 1024,
+    MAX_TOKENS = 24,
+    MAX_WORDS = 12,
+    MAX_MNEMONIC = 400
+};
 
 /* An opcode and its rows, which lie together. */
 struct pl_ptx_opcode {
     const char *text; /* not terminated */
     uint16_t n_bytes, first, n_rows;
+    uint16_t first_head, n_heads; /* in heads[] */
+};
+
+static const char *const heads[] = {
+#define NAME(text) text,
+#include "jit/ptx/name.def"
+#undef NAME
 };
 
 struct pl_ptx_token {
@@ -73,6 +86,27 @@ static void add_token(struct pl_ptx_parser *p, uint32_t i, const char *text, uin
     p->token_slots[at] = i + 1;
 }
 
+static struct pl_ptx_opcode *find_opcode(const struct pl_ptx_parser *p, struct span op)
+{
+    uint32_t at = hash_bytes(op.s, op.n_bytes) & (N_OPCODE_SLOTS - 1);
+    for (; p->opcode_slots[at].text != NULL; at = (at + 1) & (N_OPCODE_SLOTS - 1)) {
+        struct pl_ptx_opcode *o = &p->opcode_slots[at];
+        if (is_same((struct span){o->text, o->n_bytes}, op))
+            return o;
+    }
+    return NULL;
+}
+
+static void add_heads(struct pl_ptx_parser *p)
+{
+    for (uint16_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        struct pl_ptx_opcode *op = find_opcode(p, (struct span){heads[i], strcspn(heads[i], ".")});
+        PL_ASSERT(op != NULL);
+        if (op->n_heads++ == 0)
+            op->first_head = i;
+    }
+}
+
 bool pl_ptx_match_init(struct pl_ptx_parser *p)
 {
     p->opcode_slots = pl_arena_array(p->arena, N_OPCODE_SLOTS, sizeof *p->opcode_slots);
@@ -93,24 +127,14 @@ bool pl_ptx_match_init(struct pl_ptx_parser *p)
         while (p->opcode_slots[at].text != NULL)
             at = (at + 1) & (N_OPCODE_SLOTS - 1);
         slot = &p->opcode_slots[at];
-        *slot = (struct pl_ptx_opcode){op.s, (uint16_t)op.n_bytes, (uint16_t)form, 1};
+        *slot = (struct pl_ptx_opcode){op.s, (uint16_t)op.n_bytes, (uint16_t)form, 1, 0, 0};
     }
+    add_heads(p);
     for (uint32_t mod = 1; mod < PL_PTX_MOD_COUNT; mod++)
         add_token(p, mod, pl_ptx_mods[mod].text, (uint8_t)mod, 0);
     for (uint32_t type = 1; type < PL_PTX_TYPE_COUNT; type++)
         add_token(p, PL_PTX_MOD_COUNT + type, pl_ptx_types[type].text, 0, (uint8_t)type);
     return true;
-}
-
-static const struct pl_ptx_opcode *find_opcode(const struct pl_ptx_parser *p, struct span op)
-{
-    uint32_t at = hash_bytes(op.s, op.n_bytes) & (N_OPCODE_SLOTS - 1);
-    for (; p->opcode_slots[at].text != NULL; at = (at + 1) & (N_OPCODE_SLOTS - 1)) {
-        const struct pl_ptx_opcode *o = &p->opcode_slots[at];
-        if (is_same((struct span){o->text, o->n_bytes}, op))
-            return o;
-    }
-    return NULL;
 }
 
 static const struct pl_ptx_token *find_token(const struct pl_ptx_parser *p, struct span s)
@@ -126,29 +150,40 @@ static const struct pl_ptx_token *find_token(const struct pl_ptx_parser *p, stru
 
 /* ---- one text against one row ---- */
 
+/* A word of the row behind its head. */
+struct word {
+    struct span text;
+    uint8_t order; /* words of one order stand as the row has them; 0: anywhere */
+    bool is_taken;
+};
+
 struct match {
     const struct pl_ptx_parser *p;
     struct span tokens[MAX_TOKENS]; /* of the text, after the opcode */
     uint32_t n_tokens;
     struct pl_ptx_ins ins;
-    const char *fixed; /* what is left of the row's mnemonic, at a '.' or the end */
-    const char *owed;  /* at the "sync" of the row that is to come later than there; NULL: none */
+    struct word words[MAX_WORDS];
+    uint32_t n_words;
+    uint32_t n_head_views; /* views of the row whose place is in its head */
     bool is_refused_whole; /* the row takes any modifiers */
     uint32_t n_seen;       /* tokens taken before the row failed */
     const char *missing;
 };
 
-/* The next fixed token of the row, past the places of modifiers and types; empty at the end. */
-static struct span next_fixed(const char **fixed)
+/* The next item of a mnemonic; empty at the end. */
+static struct span next_item(const char **at)
 {
-    while (**fixed == '.') {
-        const char *s = *fixed + 1;
-        size_t n = strcspn(s, ".");
-        if (n != 1 || (*s != '%' && *s != '#'))
-            return (struct span){s, n};
-        *fixed += 2;
-    }
-    return (struct span){*fixed, 0};
+    if (**at != '.')
+        return (struct span){*at, 0};
+    const char *s = *at + 1;
+    size_t n = strcspn(s, ".");
+    *at = s + n;
+    return (struct span){s, n};
+}
+
+static bool is_place(struct span item) /* of a modifier or a type */
+{
+    return item.n_bytes == 1 && (*item.s == '%' || *item.s == '#');
 }
 
 /* Does a token equal a fixed one? In a shape like m64nNk16 the N stands for 8 to 256 in steps of 8. */
@@ -171,21 +206,26 @@ static bool takes_fixed(struct match *m, struct span fixed, struct span token)
     return v >= 8 && v <= 256 && v % 8 == 0 && token.s[n_before] != '0';
 }
 
+static bool takes_view(struct match *m, uint16_t view, const struct pl_ptx_token *meaning)
+{
+    for (;;) {
+        if (meaning->mod != 0 && pl_ptx_view_has(view, (enum pl_ptx_mod)meaning->mod) &&
+            m->ins.mods[pl_ptx_mods[meaning->mod].cat] == 0) {
+            m->ins.mods[pl_ptx_mods[meaning->mod].cat] = meaning->mod;
+            return true;
+        }
+        if (meaning->next == 0)
+            return false;
+        meaning = &m->p->tokens[meaning->next - 1];
+    }
+}
+
 static bool takes_modifier(struct match *m, const struct pl_ptx_row *row,
                            const struct pl_ptx_token *t)
 {
-    for (int v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++)
-        for (const struct pl_ptx_token *meaning = t;;) {
-            if (meaning->mod != 0 &&
-                pl_ptx_view_has(row->views[v], (enum pl_ptx_mod)meaning->mod) &&
-                m->ins.mods[pl_ptx_mods[meaning->mod].cat] == 0) {
-                m->ins.mods[pl_ptx_mods[meaning->mod].cat] = meaning->mod;
-                return true;
-            }
-            if (meaning->next == 0)
-                break;
-            meaning = &m->p->tokens[meaning->next - 1];
-        }
+    for (unsigned v = m->n_head_views; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++)
+        if (takes_view(m, row->views[v], t))
+            return true;
     return false;
 }
 
@@ -201,39 +241,93 @@ static bool takes_type(struct match *m, const struct pl_ptx_row *row, const stru
     return true;
 }
 
-/*
- * A fixed token of the row. "sync" may also come later than the row has it: ptxas takes vote.ballot.sync.b32, which CUB
- * writes, for vote.sync.ballot.b32.
- */
-static bool takes_next_fixed(struct match *m, struct span token)
+/* The longest head that the mnemonic of a row begins with, behind the opcode. */
+static struct span head_of(const struct pl_ptx_opcode *op, const char *mnemonic)
 {
-    struct span fixed = next_fixed(&m->fixed);
-    if (fixed.n_bytes != 0 && takes_fixed(m, fixed, token)) {
-        m->fixed = fixed.s + fixed.n_bytes;
-        return true;
+    size_t longest = op->n_bytes;
+    for (uint16_t i = 0; i < op->n_heads; i++) {
+        const char *head = heads[op->first_head + i];
+        size_t n = strlen(head);
+        if (n > longest && strncmp(head, mnemonic, n) == 0 &&
+            (mnemonic[n] == '.' || mnemonic[n] == 0))
+            longest = n;
     }
-    if (m->owed != NULL && is_text(token, "sync")) {
-        m->owed = NULL;
-        return true;
+    return (struct span){mnemonic + op->n_bytes, longest - op->n_bytes};
+}
+
+/* The tokens of a row's head; a modifier in it may be absent where the row says so. */
+static bool takes_head(struct match *m, const struct pl_ptx_row *row, struct span head)
+{
+    m->n_head_views = 0;
+    for (const char *at = head.s; at < head.s + head.n_bytes;) {
+        struct span item = next_item(&at);
+        bool is_over = m->n_seen == m->n_tokens;
+        if (is_place(item)) {
+            const struct pl_ptx_token *t = is_over ? NULL : find_token(m->p, m->tokens[m->n_seen]);
+            uint16_t view = row->views[m->n_head_views++];
+            if (t != NULL && takes_view(m, view, t))
+                m->n_seen++;
+            else if (view & PL_PTX_VIEW_NEED)
+                return false;
+        } else if (is_over) {
+            m->missing = item.s;
+            return false;
+        } else if (!is_same(item, m->tokens[m->n_seen++])) {
+            m->n_seen--;
+            return false;
+        }
     }
-    if (m->owed != NULL || !is_text(fixed, "sync"))
-        return false;
-    const char *rest = fixed.s + fixed.n_bytes;
-    struct span after = next_fixed(&rest);
-    if (after.n_bytes == 0 || !takes_fixed(m, after, token))
-        return false;
-    m->owed = fixed.s;
-    m->fixed = after.s + after.n_bytes;
     return true;
+}
+
+/* Types stand in order, and so do the state spaces and the layouts of operands. */
+static uint8_t order_of(const struct match *m, struct span word)
+{
+    const struct pl_ptx_token *t = find_token(m->p, word);
+    if (t == NULL)
+        return 0;
+    if (t->type != 0)
+        return 1;
+    switch (pl_ptx_mods[t->mod].cat) {
+    case PL_PTX_CAT_SPACE: return 2;
+    case PL_PTX_CAT_LAYOUT_A: return 3;
+    }
+    return 0;
+}
+
+static void list_words(struct match *m, const char *mnemonic)
+{
+    for (m->n_words = 0; *mnemonic != 0;) {
+        struct span item = next_item(&mnemonic);
+        if (is_place(item))
+            continue;
+        PL_ASSERT(m->n_words < MAX_WORDS);
+        m->words[m->n_words++] = (struct word){item, order_of(m, item), false};
+    }
+}
+
+static bool takes_word(struct match *m, struct span token)
+{
+    uint32_t passed = 0; /* orders of which an earlier word is still to come */
+    for (uint32_t i = 0; i < m->n_words; i++) {
+        struct word *w = &m->words[i];
+        if (w->is_taken)
+            continue;
+        if ((passed >> w->order & 1) == 0 && takes_fixed(m, w->text, token)) {
+            w->is_taken = true;
+            return true;
+        }
+        passed |= w->order != 0 ? 1u << w->order : 0;
+    }
+    return false;
 }
 
 /* What the row still wants when the text is over; NULL: nothing. */
 static const char *find_missing(struct match *m, const struct pl_ptx_row *row)
 {
-    if (m->owed != NULL)
-        return m->owed;
-    if (next_fixed(&m->fixed).n_bytes != 0)
-        return m->fixed;
+    for (uint32_t i = 0; i < m->n_words; i++)
+        if (!m->words[i].is_taken)
+            return m->words[i].text.s;
     for (int v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++) {
         const struct pl_ptx_view_info *view = &pl_ptx_views[row->views[v] & ~PL_PTX_VIEW_NEED];
         if ((row->views[v] & PL_PTX_VIEW_NEED) && m->ins.mods[view->cat] == 0)
@@ -246,17 +340,20 @@ static const char *find_missing(struct match *m, const struct pl_ptx_row *row)
     return NULL;
 }
 
-static bool takes_row(struct match *m, enum pl_ptx_form form, size_t n_opcode)
+static bool takes_row(struct match *m, enum pl_ptx_form form, const struct pl_ptx_opcode *op)
 {
     const struct pl_ptx_row *row = &pl_ptx_rows[form];
+    struct span head = head_of(op, pl_ptx_infos[form].mnemonic);
     m->ins = (struct pl_ptx_ins){.form = (uint16_t)form};
-    m->fixed = pl_ptx_infos[form].mnemonic + n_opcode;
-    m->owed = NULL;
     m->is_refused_whole = row->views[0] == PL_PTX_VIEW_ANYTHING;
     m->missing = NULL;
-    for (m->n_seen = 0; m->n_seen < m->n_tokens; m->n_seen++) {
+    m->n_seen = 0;
+    if (!takes_head(m, row, head))
+        return false;
+    list_words(m, head.s + head.n_bytes);
+    for (; m->n_seen < m->n_tokens; m->n_seen++) {
         struct span token = m->tokens[m->n_seen];
-        if (takes_next_fixed(m, token))
+        if (takes_word(m, token))
             continue;
         const struct pl_ptx_token *t = find_token(m->p, token);
         if (m->is_refused_whole ||
@@ -264,12 +361,9 @@ static bool takes_row(struct match *m, enum pl_ptx_form form, size_t n_opcode)
             continue;
         return false;
     }
-    if (m->is_refused_whole) {
-        bool is_taken = next_fixed(&m->fixed).n_bytes == 0;
-        m->n_seen = is_taken ? m->n_seen : 0; /* taking any modifier tells nothing about the text */
-        return is_taken;
-    }
     m->missing = find_missing(m, row);
+    if (m->is_refused_whole && m->missing != NULL)
+        m->n_seen = 0; /* taking any modifier tells nothing about the text */
     return m->missing == NULL;
 }
 
@@ -427,6 +521,13 @@ static bool is_category_present(const struct pl_ptx_ins *ins, struct span name)
     return false;
 }
 
+/* scale-input-d is for .kind::f16 and .kind::tf32. PTX ISA, tcgen05.mma */
+static bool has_no_input_scale(const struct pl_ptx_ins *ins)
+{
+    uint8_t kind = ins->mods[PL_PTX_CAT_KIND];
+    return kind == PL_PTX_MOD_KIND_F8F6F4 || kind == PL_PTX_MOD_KIND_I8;
+}
+
 /* One operand of a pattern, "L2HINT?s:b64" or "d:b32_|q?". False: not there under these modifiers. */
 static bool resolve_operand(const struct pl_ptx_ins *ins, struct span item,
                             struct pl_ptx_spec *spec)
@@ -461,20 +562,40 @@ static bool resolve_operand(const struct pl_ptx_ins *ins, struct span item,
         spec->type = (uint8_t)type_named((struct span){colon + 1, item.n_bytes - kind.n_bytes - 1});
     else
         spec->type = ins->types[slot];
-    return resolve_kind(ins, kind, spec);
+    return resolve_kind(ins, kind, spec) &&
+           !(spec->is_optional && spec->want == PL_PTX_WANT_INT && has_no_input_scale(ins));
 }
 
-/* May registers be wider than the type? Those of the conversions between bf16 and integers may not. */
+/* What a modifier asks of operands: an arrival at a peer's barrier gives no state, .ashift needs A in tensor memory. */
+static void narrow_operand(const struct pl_ptx_ins *ins, struct pl_ptx_spec *spec)
+{
+    bool is_arrival = strncmp(pl_ptx_infos[ins->form].mnemonic, "mbarrier.arrive", 15) == 0;
+    if (is_arrival && ins->mods[PL_PTX_CAT_SPACE] == PL_PTX_MOD_SPACE_SHARED_CLUSTER)
+        spec->is_sink_only = spec->has_sink;
+    if (spec->want == PL_PTX_WANT_REG_ADDR && ins->mods[PL_PTX_CAT_ASHIFT] != 0)
+        spec->want = PL_PTX_WANT_ADDR;
+}
+
+/* May registers be wider than the type? PTX ISA, "Operand Size Exceeding Instruction-Type Size"; not here. */
 static bool has_wide_registers(enum pl_ptx_form form)
 {
     static const char *const opcodes[] = {"cvt", "ld", "ldu", "st"};
     struct span op = opcode_of(form);
-    if (form == PL_PTX_cvt_int_bf16 || form == PL_PTX_cvt_bf16_int)
+    if (form == PL_PTX_st_async || form == PL_PTX_st_async_release || form == PL_PTX_cvt_int_bf16 ||
+        form == PL_PTX_cvt_bf16_int)
         return false;
     for (size_t i = 0; i < sizeof opcodes / sizeof opcodes[0]; i++)
         if (is_text(op, opcodes[i]))
             return true;
     return false;
+}
+
+/* The formats of "Alternate Floating-Point Data Formats" stand in registers of their own size. */
+static bool is_alternate(uint8_t type)
+{
+    enum pl_ptx_type t = (enum pl_ptx_type)type;
+    bool is_packed = pl_ptx_types[type].class == PL_PTX_CLASS_PACKED;
+    return t == PL_PTX_TYPE_BF16 || t == PL_PTX_TYPE_TF32 || (is_packed && t != PL_PTX_TYPE_F16X2);
 }
 
 static void resolve_operands(struct pl_ptx_shape *shape)
@@ -488,7 +609,8 @@ static void resolve_operands(struct pl_ptx_shape *shape)
         struct pl_ptx_spec *spec = &shape->specs[shape->n_specs];
         PL_ASSERT(shape->n_specs < PL_PTX_MAX_OPERANDS);
         if (resolve_operand(&shape->ins, item, spec)) {
-            spec->is_wide_ok = is_wide_ok;
+            narrow_operand(&shape->ins, spec);
+            spec->is_wide_ok = is_wide_ok && !is_alternate(spec->type);
             spec->is_element_ok = is_wide_ok; /* the forms of these with addresses */
             spec->is_special_ok = has_specials;
             shape->n_specs++;
@@ -570,7 +692,7 @@ static bool match_rows(struct pl_ptx_parser *p, struct match *m, const struct pl
 {
     mn->first_shape = p->shapes.n;
     for (uint32_t form = op->first; form < (uint32_t)op->first + op->n_rows; form++) {
-        bool is_taken = takes_row(m, (enum pl_ptx_form)form, op->n_bytes);
+        bool is_taken = takes_row(m, (enum pl_ptx_form)form, op);
         if (m->is_refused_whole && mn->n_shapes != 0)
             continue;
         if (is_taken && (why->conflict = pl_ptx_find_conflict(&m->ins)) == NULL) {

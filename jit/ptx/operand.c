@@ -540,6 +540,8 @@ static enum fit operand_fit(const struct pl_ptx_parser *p, const struct pl_ptx_o
     case PL_PTX_WANT_DST:
         if (op->kind == PL_PTX_OP_SINK)
             return spec->has_sink ? FITS : WRONG_KIND;
+        if (spec->is_sink_only)
+            return WRONG_KIND;
         return op->kind == PL_PTX_OP_REG ? register_fit(p, op, spec) : WRONG_KIND;
     case PL_PTX_WANT_SRC:
     case PL_PTX_WANT_REG:

@@ -108,6 +108,7 @@ struct pl_ptx_spec {
     uint16_t n;
     bool is_optional;
     bool has_sink;      /* '_' is allowed */
+    bool is_sink_only;  /* no register there */
     bool is_wide_ok;    /* ld, st, cvt: a register may be wider than the type */
     bool is_element_ok; /* ld, st: v[i] may stand for [v+bytes] */
     bool is_special_ok; /* mov, cvt: a source may be a special register */

@@ -100,21 +100,46 @@ static bool check_variable(const struct check *c, const struct pl_ptx_var *v,
     return false;
 }
 
-/* From sm_90 on global and generic addresses are 64 bits wide. */
+static bool fail_width(const struct check *c, const char *seen, const char *wanted)
+{
+    pl_d_ptx_operand_type(&c->p->diags, pl_ptx_at(c->p, c->at),
+                          pl_ptx_excerpt(c->p, c->mn->text, c->mn->n_bytes), c->operand, seen,
+                          wanted);
+    return false;
+}
+
+/* From sm_90 on global and generic addresses are 64 bits wide; those of a barrier are generic where no space is named. */
 static bool check_width(const struct check *c, const struct pl_ptx_operand *op,
                         enum pl_ptx_space wanted)
 {
     const struct pl_ptx_type_info *t = &pl_ptx_types[c->p->func->regs.data[op->reg - 1].type];
-    bool is_memory = is_load(c->ins->form) || is_store(c->ins->form) ||
+    enum pl_ptx_space spaces[MAX_SPACES];
+    bool is_barrier = strncmp(pl_ptx_infos[c->ins->form].mnemonic, "mbarrier.", 9) == 0;
+    bool is_memory = is_barrier || is_load(c->ins->form) || is_store(c->ins->form) ||
                      strncmp(pl_ptx_infos[c->ins->form].mnemonic, "atom", 4) == 0 ||
                      strncmp(pl_ptx_infos[c->ins->form].mnemonic, "red.", 4) == 0;
-    bool is_long = wanted == PL_PTX_SPACE_GENERIC || wanted == PL_PTX_SPACE_GLOBAL;
+    bool is_long = is_barrier ? spaces_of(c->ins, spaces) == 0
+                              : wanted == PL_PTX_SPACE_GENERIC || wanted == PL_PTX_SPACE_GLOBAL;
     if (!is_memory || !is_long || t->bits == 64 || c->p->m->sm < 90)
         return true;
-    pl_d_ptx_operand_type(&c->p->diags, pl_ptx_at(c->p, c->at),
-                          pl_ptx_excerpt(c->p, c->mn->text, c->mn->n_bytes), c->operand, t->text,
-                          "u64");
-    return false;
+    return fail_width(c, t->text, "u64");
+}
+
+/* Addresses in tensor memory are 32-bit values in registers. PTX ISA, "Tensor Memory Addressing". */
+static bool check_tensor_address(const struct check *c, const struct pl_ptx_operand *op)
+{
+    if (op->reg == 0)
+        return fail_width(c, "none, a constant", "b32");
+    const struct pl_ptx_type_info *t = &pl_ptx_types[c->p->func->regs.data[op->reg - 1].type];
+    return t->bits == 32 || fail_width(c, t->text, "b32");
+}
+
+/* From sm_90 on there are no 32-bit generic addresses to make or to take apart. */
+static bool check_generic(const struct check *c)
+{
+    bool is_cvta = c->ins->form == PL_PTX_cvta || c->ins->form == PL_PTX_cvta_to;
+    bool is_short = is_cvta && c->ins->types[0] == PL_PTX_TYPE_U32 && c->p->m->sm >= 90;
+    return !is_short || fail_width(c, "u32", "u64");
 }
 
 static bool check_address(const struct check *c, const struct pl_ptx_operand *op,
@@ -154,14 +179,19 @@ static bool has_value_space(uint16_t form)
 bool pl_ptx_check_spaces(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins,
                          const struct pl_ptx_mnemonic *mn, const char *at)
 {
-    struct check c = {p, ins, mn, at, 0};
+    struct check c = {p, ins, mn, at, 1};
+    if (!check_generic(&c))
+        return false;
     unsigned n_addresses = 0;
     bool is_tmem = (pl_ptx_infos[ins->form].flags & PL_PTX_F_TMEM) != 0;
+    bool is_pointer = ins->form == PL_PTX_tcgen05_alloc || ins->form == PL_PTX_tcgen05_commit;
     for (uint32_t i = 0; i < ins->n_operands; i++) {
         const struct pl_ptx_operand *op = &p->m->pool.data[ins->operands + i];
         c.operand = (int)i + 1;
         bool is_good = true;
-        if (op->kind == PL_PTX_OP_ADDR && !is_tmem)
+        if (op->kind == PL_PTX_OP_ADDR && is_tmem)
+            is_good = is_pointer || check_tensor_address(&c, op);
+        else if (op->kind == PL_PTX_OP_ADDR)
             is_good = check_address(&c, op, expected_space(ins, n_addresses++));
         else if (op->kind == PL_PTX_OP_TENSOR) {
             is_good = check_map(&c, &p->m->pool.data[op->first]);
