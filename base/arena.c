@@ -15,9 +15,12 @@ struct pl_arena_chunk {
 };
 
 #ifdef PL_ARENA_PER_OBJECT
-enum { CHUNK_BYTES = 0 }; /* one malloc an object: overruns are seen by the sanitizers */
+enum {
+    FIRST_CHUNK_BYTES = 0,
+    LAST_CHUNK_BYTES = 0
+}; /* one malloc an object: overruns are seen by the sanitizers */
 #else
-enum { CHUNK_BYTES = 64 * 1024 - 64 };
+enum { FIRST_CHUNK_BYTES = 64 * 1024, LAST_CHUNK_BYTES = 4 * 1024 * 1024 };
 #endif
 
 void pl_arena_init(struct pl_arena *a, const struct pl_alloc_hooks *hooks, size_t limit_bytes)
@@ -38,9 +41,25 @@ void pl_arena_fini(struct pl_arena *a)
     pl_arena_init(a, a->hooks, a->limit_bytes);
 }
 
+/*
+ * Each chunk is four times the one before. Few are made, and the C library keeps what they were for the next arena: one of 128 KiB
+ * or more that is freed raises the size up to which freed memory stays mapped (mallopt(3), M_MMAP_THRESHOLD). Chunks of one
+ * small size went back to the system when an arena ended, and the next one took a page fault for each of their pages.
+ */
+static size_t chunk_bytes(const struct pl_arena *a)
+{
+    size_t n_bytes = FIRST_CHUNK_BYTES;
+    for (const struct pl_arena_chunk *c = a->chunks; c != NULL && n_bytes < LAST_CHUNK_BYTES;
+         c = c->next)
+        n_bytes *= 4;
+    return n_bytes;
+}
+
 static struct pl_arena_chunk *add_chunk(struct pl_arena *a, size_t need_bytes)
 {
-    size_t n_bytes = need_bytes > CHUNK_BYTES ? need_bytes : (size_t)CHUNK_BYTES;
+    const size_t head_bytes = sizeof(struct pl_arena_chunk) + 16; /* and malloc's own */
+    size_t n_bytes = chunk_bytes(a);
+    n_bytes = need_bytes + head_bytes > n_bytes ? need_bytes : n_bytes - head_bytes;
     size_t total = sizeof(struct pl_arena_chunk) + n_bytes;
     struct pl_arena_chunk *c =
         a->hooks != NULL ? a->hooks->alloc(total, a->hooks->user) : malloc(total);
