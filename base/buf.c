@@ -13,7 +13,7 @@ void pl_buf_init(struct pl_buf *b, struct pl_arena *arena, size_t first_bytes)
         b->text[0] = '\0';
 }
 
-static char *room(struct pl_buf *b, size_t n_bytes)
+char *pl_buf_room(struct pl_buf *b, size_t n_bytes)
 {
     if (b->cap_bytes - b->n_bytes > n_bytes)
         return b->text + b->n_bytes;
@@ -36,7 +36,7 @@ static char *room(struct pl_buf *b, size_t n_bytes)
 
 void pl_buf_putn(struct pl_buf *b, const char *s, size_t n_bytes)
 {
-    char *p = room(b, n_bytes);
+    char *p = pl_buf_room(b, n_bytes);
     if (p == NULL)
         return;
     memcpy(p, s, n_bytes);
@@ -80,7 +80,7 @@ void pl_buf_printf(struct pl_buf *b, const char *fmt, ...)
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    char *p = n < 0 ? NULL : room(b, (size_t)n + 1);
+    char *p = n < 0 ? NULL : pl_buf_room(b, (size_t)n + 1);
     if (p != NULL) {
         vsnprintf(p, (size_t)n + 1, fmt, again);
         b->n_bytes += (size_t)n;

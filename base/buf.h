@@ -16,6 +16,14 @@ struct pl_buf {
 };
 
 void pl_buf_init(struct pl_buf *b, struct pl_arena *arena, size_t first_bytes);
+/* Where n_bytes characters and their NUL may be written next, NULL when the arena is exhausted; pl_buf_commit says how many came. */
+char *pl_buf_room(struct pl_buf *b, size_t n_bytes);
+/* The text ends at `end` now. */
+static inline void pl_buf_commit(struct pl_buf *b, char *end)
+{
+    *end = '\0';
+    b->n_bytes = (size_t)(end - b->text);
+}
 void pl_buf_putn(struct pl_buf *b, const char *s, size_t n_bytes);
 void pl_buf_puts(struct pl_buf *b, const char *s);
 void pl_buf_putc(struct pl_buf *b, char c);

@@ -163,9 +163,8 @@ static const struct {
 /* What steps of one kind (step_key) have in common: all but guard and operands, which the next of them puts in `ins`. */
 struct kind {
     uint64_t key;
-    uint32_t previous; /* of the same bucket, + 1 */
-    uint32_t n_bytes;  /* of the mnemonic */
-    const char *mnemonic;
+    uint32_t previous;       /* of the same bucket, + 1 */
+    uint32_t first, n_bytes; /* the mnemonic, in emitter.mnemonics */
     const struct row *row;
     struct pl_ptx_ins ins;
 };
@@ -179,6 +178,7 @@ struct emitter {
     struct pl_ptx_printer printer;
     uint16_t first_row[PL_STEP_COUNT]; /* + 1 */
     PL_VEC(struct kind) kinds;
+    struct pl_buf mnemonics;
     uint16_t buckets[N_BUCKETS]; /* newest kind + 1 */
     struct pl_ptx_gate gate;
     bool has_gate;                                   /* some target takes all so far */
@@ -417,14 +417,15 @@ static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint64_
     PL_ASSERT(row != NULL);
     if (k == NULL)
         return NULL;
-    struct pl_buf text;
-    pl_buf_init(&text, e->arena, 64);
-    *k = (struct kind){.key = key, .previous = *bucket, .row = row, .ins = make_ins(e, s, row)};
-    pl_ptx_print_mnemonic(&text, &k->ins);
-    if (text.text == NULL) /* stays out of the bucket: nobody finds it */
+    *k = (struct kind){.key = key,
+                       .previous = *bucket,
+                       .first = (uint32_t)e->mnemonics.n_bytes,
+                       .row = row,
+                       .ins = make_ins(e, s, row)};
+    pl_ptx_print_mnemonic(&e->mnemonics, &k->ins);
+    k->n_bytes = (uint32_t)e->mnemonics.n_bytes - k->first;
+    if (k->n_bytes == 0) /* stays out of the bucket: nobody finds it */
         return NULL;
-    k->mnemonic = text.text;
-    k->n_bytes = (uint32_t)text.n_bytes;
     *bucket = (uint16_t)e->kinds.n;
     return k;
 }
@@ -454,7 +455,7 @@ static void put_instruction(struct emitter *e, const struct pl_step *s)
         pl_ptx_ins_guard(&k->ins, pl_reg_index(s->guard), s->guard_is_negated);
     if (is_new || pl_ptx_has_operand_gate((enum pl_ptx_form)k->ins.form))
         e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&k->ins, e->pool));
-    pl_ptx_print_ins_as(&e->printer, &k->ins, e->pool, k->mnemonic, k->n_bytes);
+    pl_ptx_print_ins_as(&e->printer, &k->ins, e->pool, e->mnemonics.text + k->first, k->n_bytes);
 }
 
 /* What the user's own instructions need is asked of the text, which only the assembler would read otherwise. */
@@ -506,8 +507,6 @@ static void put_steps(struct emitter *e)
 {
     for (size_t i = PL_COUNT(rows); i-- > 0;)
         e->first_row[rows[i].step] = (uint16_t)(i + 1);
-    e->gate = (struct pl_ptx_gate){0};
-    e->has_gate = true;
     for (uint32_t i = 0; i < e->steps->list.n; i++)
         put_step(e, &e->steps->list.data[i]);
 }
@@ -548,7 +547,7 @@ static const char *param_name(struct pl_arena *arena, const struct pl_plan_param
     return "param";
 }
 
-static const char **make_names(const struct pl_plan *plan, struct pl_arena *arena)
+static const char *const *make_names(const struct pl_plan *plan, struct pl_arena *arena)
 {
     const char **names = pl_arena_array(arena, plan->params.n + 1, sizeof *names);
     for (uint32_t i = 0; names != NULL && i < plan->params.n; i++)
@@ -603,31 +602,33 @@ static void join_head(struct emitter *e)
     e->has_gate &= pl_ptx_gate_join(&e->gate, head);
 }
 
-pl_status pl_emit_plan(const struct pl_plan *plan, const char *entry, uint32_t max_version,
-                       struct pl_arena *arena, struct pl_diags *diags, struct pl_emitted *out)
+/* The emitter of a plan, with nothing put yet. NULL when memory ran out. */
+static struct emitter *make_emitter(const struct pl_plan *plan, struct pl_buf *text,
+                                    const char *const *names, struct pl_arena *arena)
 {
     struct emitter *e = PL_NEW(arena, struct emitter);
-    struct pl_buf body, text;
-    memset(out, 0, sizeof *out);
-    const char **names = make_names(plan, arena);
-    if (e == NULL || names == NULL)
-        return PL_E_NOMEM;
-    pl_buf_init(&body, arena, 64 * (size_t)plan->steps.list.n + 256);
-    *e = (struct emitter){.plan = plan,
-                          .steps = &plan->steps,
-                          .arena = arena,
-                          .printer = {.buf = &body, .var_names = (const char *const *)names}};
-    put_steps(e);
-    join_head(e);
-    if (pl_arena_is_exhausted(arena))
-        return PL_E_NOMEM;
+    if (e == NULL)
+        return NULL;
+    e->plan = plan;
+    e->steps = &plan->steps;
+    e->arena = arena;
+    e->printer = (struct pl_ptx_printer){.buf = text, .var_names = names};
+    e->has_gate = true;
+    pl_buf_init(&e->mnemonics, arena, 1024);
+    return e;
+}
+
+/* The target and version that all of it needs. */
+static pl_status choose_target(const struct emitter *e, uint32_t max_version, char *suffix,
+                               struct pl_diags *diags, struct pl_emitted *out)
+{
+    const struct pl_plan *plan = e->plan;
     if (e->bad_text != NULL) {
         const struct pl_where where = {.file = e->bad_text->file, .line = e->bad_text->line};
         pl_d_inline_ptx_text(diags, where, plan->sm, e->text_error.line, e->text_error.text);
         return PL_E_INVALID;
     }
-    char suffix = 0;
-    if (!e->has_gate || !pl_ptx_gate_lowest(e->gate, plan->sm, &suffix, &out->version)) {
+    if (!e->has_gate || !pl_ptx_gate_lowest(e->gate, plan->sm, suffix, &out->version)) {
         pl_d_no_target_takes_all(diags, (struct pl_where){0}, plan->kernel, plan->sm);
         return PL_E_UNSUPPORTED;
     }
@@ -636,15 +637,47 @@ pl_status pl_emit_plan(const struct pl_plan *plan, const char *entry, uint32_t m
                                  out->version % 10u, max_version / 10, max_version % 10);
         return PL_E_UNSUPPORTED;
     }
-    pl_buf_init(&text, arena, body.n_bytes + 2048);
-    pl_ptx_print_header(&text, out->version, plan->sm, suffix);
-    put_head(plan, entry, (const char *const *)names, &text);
-    pl_buf_putn(&text, body.text == NULL ? "" : body.text, body.n_bytes);
+    snprintf(out->target, sizeof out->target, "sm_%u%c", plan->sm, *suffix);
+    return PL_OK;
+}
+
+enum { HEADER_ROOM_BYTES = 64, ABOUT_A_STEP_BYTES = 48 };
+
+/* What only all the rest decides stands first: room is left for it, and the text begins where it does. */
+static void put_header(struct pl_buf *text, char suffix, uint16_t sm, struct pl_emitted *out)
+{
+    struct pl_buf header;
+    pl_buf_init(&header, text->arena, HEADER_ROOM_BYTES);
+    pl_ptx_print_header(&header, out->version, sm, suffix);
+    PL_ASSERT(header.n_bytes <= HEADER_ROOM_BYTES);
+    if (pl_arena_is_exhausted(text->arena))
+        return;
+    out->n_bytes = text->n_bytes - HEADER_ROOM_BYTES + header.n_bytes;
+    out->text = text->text + HEADER_ROOM_BYTES - header.n_bytes;
+    memcpy(out->text, header.text, header.n_bytes);
+}
+
+pl_status pl_emit_plan(const struct pl_plan *plan, const char *entry, uint32_t max_version,
+                       struct pl_arena *arena, struct pl_diags *diags, struct pl_emitted *out)
+{
+    static const char blank[HEADER_ROOM_BYTES] = "";
+    struct pl_buf text;
+    char suffix = 0;
+    memset(out, 0, sizeof *out);
+    pl_buf_init(&text, arena, ABOUT_A_STEP_BYTES * (size_t)plan->steps.list.n + 2048);
+    const char *const *names = make_names(plan, arena);
+    struct emitter *e = make_emitter(plan, &text, names, arena);
+    if (e == NULL || names == NULL)
+        return PL_E_NOMEM;
+    pl_buf_putn(&text, blank, sizeof blank);
+    put_head(plan, entry, names, &text);
+    put_steps(e);
     pl_ptx_print_end(&text);
+    join_head(e);
     if (pl_arena_is_exhausted(arena))
         return PL_E_NOMEM;
-    out->text = text.text;
-    out->n_bytes = text.n_bytes;
-    snprintf(out->target, sizeof out->target, "sm_%u%c", plan->sm, suffix);
-    return PL_OK;
+    const pl_status st = choose_target(e, max_version, &suffix, diags, out);
+    if (st == PL_OK)
+        put_header(&text, suffix, plan->sm, out);
+    return pl_arena_is_exhausted(arena) ? PL_E_NOMEM : st;
 }

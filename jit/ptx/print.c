@@ -8,29 +8,13 @@
 
 /* ---- characters, straight into the buffer ---- */
 
-/* Room for n more characters and the NUL; NULL when the arena is exhausted. The caller advances n_bytes itself. */
-static char *room(struct pl_buf *buf, size_t n)
+/* Room for n more characters and the NUL behind s, which is where the text ends; NULL when the arena is exhausted. */
+static inline char *more(struct pl_buf *buf, char *s, size_t n)
 {
-    if (buf->text == NULL || buf->cap_bytes - buf->n_bytes <= n) {
-        size_t before = buf->n_bytes;
-        static const char zeros[64];
-        for (size_t left = n + 1; left > 0;) { /* the buffer's own growth */
-            size_t step = left < sizeof zeros ? left : sizeof zeros;
-            pl_buf_putn(buf, zeros, step);
-            left -= step;
-        }
-        if (buf->text == NULL || buf->n_bytes < before + n + 1)
-            return NULL;
-        buf->n_bytes = before;
-    }
-    return buf->text + buf->n_bytes;
-}
-
-/* The buffer ends at s now. */
-static void commit(struct pl_buf *buf, char *s)
-{
-    *s = 0;
-    buf->n_bytes = (size_t)(s - buf->text);
+    if ((size_t)(buf->text + buf->cap_bytes - s) > n)
+        return s;
+    pl_buf_commit(buf, s);
+    return pl_buf_room(buf, n);
 }
 
 static char *put_text(char *s, const char *text)
@@ -40,31 +24,43 @@ static char *put_text(char *s, const char *text)
     return s;
 }
 
-static char *put_u64(char *s, uint64_t v)
+static char *put_pair(char *s, uint32_t v)
+{
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+        "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+        "8081828384858687888990919293949596979899";
+    memcpy(s, pairs + 2 * v, 2);
+    return s + 2;
+}
+
+static char *put_digit(char *s, uint32_t v)
+{
+    *s = (char)('0' + v);
+    return s + 1;
+}
+
+static char *put_long(char *s, uint64_t v)
 {
     char digits[20];
     int n = 0;
-    if (v < 10) {
-        *s++ = (char)('0' + v);
-        return s;
-    }
-    if (v < 100) {
-        *s++ = (char)('0' + v / 10);
-        *s++ = (char)('0' + v % 10);
-        return s;
-    }
-    if (v < 1000) {
-        *s++ = (char)('0' + v / 100);
-        *s++ = (char)('0' + v / 10 % 10);
-        *s++ = (char)('0' + v % 10);
-        return s;
-    }
     do
         digits[n++] = (char)('0' + v % 10);
     while ((v /= 10) != 0);
     while (n > 0)
         *s++ = digits[--n];
     return s;
+}
+
+/* Most numbers are those of registers, and short. */
+static inline char *put_u64(char *s, uint64_t v)
+{
+    const uint32_t n = (uint32_t)v;
+    if (v < 10)
+        return put_digit(s, n);
+    if (v < 100)
+        return put_pair(s, n);
+    return v < 1000 ? put_pair(put_digit(s, n / 100), n % 100) : put_long(s, v);
 }
 
 static char *put_i64(char *s, int64_t v)
@@ -130,10 +126,9 @@ static char *put_mnemonic(char *s, const struct pl_ptx_ins *ins)
 
 void pl_ptx_print_mnemonic(struct pl_buf *buf, const struct pl_ptx_ins *ins)
 {
-    char *start = room(buf, LONGEST_MNEMONIC);
-    if (start == NULL)
-        return;
-    commit(buf, put_mnemonic(start, ins));
+    char *s = pl_buf_room(buf, LONGEST_MNEMONIC);
+    if (s != NULL)
+        pl_buf_commit(buf, put_mnemonic(s, ins));
 }
 
 struct pl_ptx_ins pl_ptx_ins_make(enum pl_ptx_form form, unsigned n_operands)
@@ -150,21 +145,23 @@ struct pl_ptx_ins pl_ptx_ins_make(enum pl_ptx_form form, unsigned n_operands)
 
 /* ---- operands ---- */
 
-/* %r12: the emitter's registers. */
-static char *put_numbered(char *s, uint32_t id)
+enum { LONGEST_SHORT = 48 }; /* text of a register, a constant, an address without a name */
+
+/* %r12: the emitter's registers. s has room for 4 characters more than the name. */
+static inline char *put_numbered(char *s, uint32_t id)
 {
-    static const char prefixes[PL_PTX_TYPE_COUNT][3] = {
-        [PL_PTX_TYPE_PRED] = "p", [PL_PTX_TYPE_B16] = "h",   [PL_PTX_TYPE_B32] = "r",
-        [PL_PTX_TYPE_B64] = "rd", [PL_PTX_TYPE_B128] = "rq", [PL_PTX_TYPE_F32] = "f",
-        [PL_PTX_TYPE_F64] = "fd"};
-    uint32_t type = (id - 1) >> 24;
-    const char *p = prefixes[type];
-    PL_ASSERT(type < PL_PTX_TYPE_COUNT && p[0] != 0);
-    *s++ = '%';
-    *s++ = p[0];
-    if (p[1] != 0)
-        *s++ = p[1];
-    return put_u64(s, (id - 1) & 0xffffff);
+    static const struct {
+        char text[4];
+        uint8_t n_bytes;
+    } prefixes[PL_PTX_TYPE_COUNT] = {
+        [PL_PTX_TYPE_PRED] = {"%p", 2},  [PL_PTX_TYPE_B16] = {"%h", 2},
+        [PL_PTX_TYPE_B32] = {"%r", 2},   [PL_PTX_TYPE_B64] = {"%rd", 3},
+        [PL_PTX_TYPE_B128] = {"%rq", 3}, [PL_PTX_TYPE_F32] = {"%f", 2},
+        [PL_PTX_TYPE_F64] = {"%fd", 3}};
+    const uint32_t type = (id - 1) >> 24;
+    PL_ASSERT(type < PL_PTX_TYPE_COUNT && prefixes[type].n_bytes != 0);
+    memcpy(s, prefixes[type].text, sizeof prefixes[type].text);
+    return put_u64(s + prefixes[type].n_bytes, (id - 1) & 0xffffff);
 }
 
 static void put_scoped(struct pl_buf *buf, const char *name, uint32_t scope)
@@ -192,10 +189,9 @@ static void put_register(const struct pl_ptx_printer *pr, uint32_t reg)
         pl_ptx_print_reg_name(pr->buf, pr->func, reg - 1);
         return;
     }
-    char *start = room(pr->buf, 16);
-    if (start == NULL)
-        return;
-    commit(pr->buf, put_numbered(start, reg));
+    char *s = pl_buf_room(pr->buf, LONGEST_SHORT);
+    if (s != NULL)
+        pl_buf_commit(pr->buf, put_numbered(s, reg));
 }
 
 static void put_var(const struct pl_ptx_printer *pr, uint32_t var)
@@ -235,9 +231,7 @@ static char *put_constant(char *s, const struct pl_ptx_operand *op)
     return put_hex(s, op->imm, op->sub * 2);
 }
 
-/* ---- short operands: those of an emitter's instruction that need no name and no list ---- */
-
-enum { LONGEST_SHORT = 48 };
+/* ---- short operands: those of an emitter's instruction that need no name ---- */
 
 static bool is_short(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)
 {
@@ -249,6 +243,17 @@ static bool is_short(const struct pl_ptx_printer *pr, const struct pl_ptx_operan
     case PL_PTX_OP_ADDR: return pr->func == NULL && op->var == 0;
     }
     return false;
+}
+
+static bool is_short_list(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op,
+                          const struct pl_ptx_operand *pool)
+{
+    if (op->kind != PL_PTX_OP_VECTOR)
+        return false;
+    for (uint32_t i = 0; i < op->n; i++)
+        if (!is_short(pr, &pool[op->first + i]))
+            return false;
+    return true;
 }
 
 /* ".b3120", the highest digit first. */
@@ -285,6 +290,18 @@ static char *put_short(char *s, const struct pl_ptx_operand *op)
     return s;
 }
 
+static char *put_short_list(char *s, const struct pl_ptx_operand *ops, uint32_t n)
+{
+    *s++ = '{';
+    for (uint32_t i = 0; i < n; i++) {
+        if (i != 0)
+            s = put_text(s, ", ");
+        s = put_short(s, &ops[i]);
+    }
+    *s++ = '}';
+    return s;
+}
+
 static void put_special(struct pl_buf *buf, const struct pl_ptx_operand *op)
 {
     pl_buf_puts(buf, pl_ptx_sregs[op->sreg].text);
@@ -297,8 +314,8 @@ static void put_special(struct pl_buf *buf, const struct pl_ptx_operand *op)
 /* {%r4, %r5, …}: the printer's longest job, so without a call a character. */
 static void put_range(struct pl_buf *buf, const struct pl_ptx_operand *op)
 {
-    char *start = room(buf, (size_t)op->n * 14 + 2), *s = start;
-    if (start == NULL)
+    char *s = pl_buf_room(buf, (size_t)op->n * 14 + 4);
+    if (s == NULL)
         return;
     *s++ = '{';
     for (uint32_t i = 0; i < op->n; i++) {
@@ -307,7 +324,7 @@ static void put_range(struct pl_buf *buf, const struct pl_ptx_operand *op)
         s = put_numbered(s, op->reg + i);
     }
     *s++ = '}';
-    commit(buf, s);
+    pl_buf_commit(buf, s);
 }
 
 uint32_t pl_ptx_proto_number(const struct pl_ptx_module *module, uint32_t proto)
@@ -358,16 +375,16 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
     switch ((enum pl_ptx_operand_kind)op->kind) {
     case PL_PTX_OP_REG: {
         put_register(pr, op->reg);
-        char *start = room(buf, LONGEST_SHORT);
+        char *start = pl_buf_room(buf, LONGEST_SHORT);
         if (start != NULL)
-            commit(buf, put_selector(start, op->select));
+            pl_buf_commit(buf, put_selector(start, op->select));
         break;
     }
     case PL_PTX_OP_SREG: put_special(buf, op); break;
     case PL_PTX_OP_IMM: {
-        char *start = room(buf, LONGEST_SHORT);
+        char *start = pl_buf_room(buf, LONGEST_SHORT);
         if (start != NULL)
-            commit(buf, put_constant(start, op));
+            pl_buf_commit(buf, put_constant(start, op));
         break;
     }
     case PL_PTX_OP_VAR:
@@ -444,30 +461,32 @@ static void put_guard(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
     pl_buf_putc(pr->buf, ' ');
 }
 
-/* From ops[first] on, and the end of the line. Short operands go straight into the buffer, the others come in between. */
+/* From ops[first] on, and the end of the line, behind s. Short operands go straight into the buffer, the others come in between. */
 static void put_operands(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
-                         const struct pl_ptx_operand *pool, uint32_t first)
+                         const struct pl_ptx_operand *pool, uint32_t first, char *s)
 {
     struct pl_buf *buf = pr->buf;
-    const struct pl_ptx_operand *ops = ins->n_operands != 0 ? &pool[ins->operands] : NULL;
-    char *s = room(buf, ins->n_operands * (size_t)LONGEST_SHORT + 2);
-    for (uint32_t i = first; i < ins->n_operands && s != NULL; i++) {
+    for (uint32_t i = first; i < ins->n_operands; i++) {
+        const struct pl_ptx_operand *op = &pool[ins->operands + i];
+        s = more(buf, s, (op->n + 1u) * (size_t)LONGEST_SHORT);
+        if (s == NULL)
+            return;
         if (i != first)
             *s++ = ',';
         *s++ = ' ';
-        if (is_short(pr, &ops[i])) {
-            s = put_short(s, &ops[i]);
+        if (is_short(pr, op)) {
+            s = put_short(s, op);
+        } else if (is_short_list(pr, op, pool)) {
+            s = put_short_list(s, &pool[op->first], op->n);
         } else {
-            commit(buf, s);
-            put_operand(pr, &ops[i], pool);
-            s = room(buf, (ins->n_operands - i) * (size_t)LONGEST_SHORT + 2);
+            pl_buf_commit(buf, s);
+            put_operand(pr, op, pool);
+            s = buf->text + buf->n_bytes;
         }
     }
-    if (s == NULL)
-        return;
-    *s++ = ';';
-    *s++ = '\n';
-    commit(buf, s);
+    s = more(buf, s, 2);
+    if (s != NULL)
+        pl_buf_commit(buf, put_text(s, ";\n"));
 }
 
 void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
@@ -481,8 +500,10 @@ void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
         put_refused_mnemonic(pr, ins, &pool[ins->operands]);
     else
         pl_ptx_print_mnemonic(buf, ins);
+    if (buf->text == NULL)
+        return;
     if (ins->form != PL_PTX_call) {
-        put_operands(pr, ins, pool, is_refused);
+        put_operands(pr, ins, pool, is_refused, buf->text + buf->n_bytes);
         return;
     }
     put_call(pr, ins, pool);
@@ -492,7 +513,7 @@ void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
 void pl_ptx_print_ins_as(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
                          const struct pl_ptx_operand *pool, const char *mnemonic, size_t n_bytes)
 {
-    char *s = room(pr->buf, n_bytes + 20);
+    char *s = pl_buf_room(pr->buf, n_bytes + LONGEST_SHORT);
     if (s == NULL)
         return;
     if (ins->guard != 0) { /* of an emitter: its registers are numbered */
@@ -503,8 +524,7 @@ void pl_ptx_print_ins_as(const struct pl_ptx_printer *pr, const struct pl_ptx_in
         *s++ = ' ';
     }
     memcpy(s, mnemonic, n_bytes);
-    commit(pr->buf, s + n_bytes);
-    put_operands(pr, ins, pool, 0);
+    put_operands(pr, ins, pool, 0, s + n_bytes);
 }
 
 /* ---- declarations ---- */
