@@ -43,7 +43,7 @@ static const pl_param_decl params_[] = {
      .max_rank = 1,
      .dtypes = PL_DT_FLOATS,
      .is_optional = true,
-     .specialised = PL_KERNEL_FACTS},
+     .specialised = PL_VECTOR_FACTS},
     PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_FLOATS),
     PL_PARAM("eps", PL_ROLE_SCALAR, 0, 0, PL_DT(F32)),
 };

@@ -52,10 +52,12 @@ static inline int64_t pl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b
 #define PL_DT_FLOATS (PL_DT(F32) | PL_DT(F16) | PL_DT(BF16))
 /* Facts that change the code of every kernel here. */
 #define PL_KERNEL_FACTS (PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE)
+/* The same where rows are read and written by vectors. */
+#define PL_VECTOR_FACTS (PL_KERNEL_FACTS | PL_FACT_WHOLE16)
 
 #define PL_PARAM(name_, role_, min_rank_, max_rank_, dtypes_)                                      \
     {                                                                                              \
         .name = name_, .role = role_, .min_rank = min_rank_, .max_rank = max_rank_,                \
-        .dtypes = dtypes_, .specialised = (role_) == PL_ROLE_SCALAR ? 0 : PL_KERNEL_FACTS          \
+        .dtypes = dtypes_, .specialised = (role_) == PL_ROLE_SCALAR ? 0 : PL_VECTOR_FACTS          \
     }
 #endif

@@ -111,6 +111,88 @@ START_TEST(prefetches_ask_for_what_is_there)
 }
 END_TEST
 
+/* ---- edges that cut no vector ---- */
+
+struct whole_params {
+    int32_t row, col, clip; /* clip: columns of the window that count */
+    double fill;
+};
+
+enum { WHOLE_ROWS = 8, WHOLE_VECTORS = 32 }; /* two vectors a thread */
+
+/* The window of x at (row, col) to the same one of y, and with what fills it to z. */
+static void whole_body(pl_builder *b, const void *params)
+{
+    const struct whole_params *p = params;
+    const pl_load_opt filled = {.oob = PL_OOB_FILL, .fill = p->fill};
+    pl_ref x = pl_param(b, 0);
+    const pl_shape s = PL_SHAPE(WHOLE_ROWS, WHOLE_VECTORS * 128 / pl_dtype_bits(pl_dtype_of(b, x)));
+    const pl_offs at = PL_OFF(b, p->row, p->col), from = PL_OFF(b, 0, 0);
+    pl_ref window = pl_window(b, x, at, s);
+    if (p->clip > 0)
+        window = pl_clip(b, window, 1, p->clip);
+    pl_val v = pl_load_ex(b, window, &filled);
+    pl_store(b, pl_window(b, pl_param(b, 1), at, s), v);
+    pl_store(b, pl_window(b, pl_param(b, 2), from, s), v);
+}
+TENSORS(whole, 1, 2);
+
+static void check_whole(const struct whole_params *p, int arch, pl_dtype t, pl_shape s)
+{
+    const int64_t cols = WHOLE_VECTORS * 128 / pl_dtype_bits(t);
+    pl_tensor x = tensor_new(t, s, 0, 0), y = tensor_new(t, s, 0, 0),
+              z = tensor_new(t, PL_SHAPE(WHOLE_ROWS, cols), 0, 0);
+    void *hx = fill_random(&x), *before = fill_random(&y);
+    fill_bytes(&z, 0x5a);
+    const struct ask a = {.kernel = &whole,
+                          .params = p,
+                          .params_bytes = sizeof *p,
+                          .arch = arch,
+                          .args = {pl_arg_tensor(x), pl_arg_tensor(y), pl_arg_tensor(z)},
+                          .grid = {1, 1, 1},
+                          .facts = all_facts};
+    struct build *b = build_ok(&a);
+    ck_assert_uint_eq(count(b->out.text, "ld.global"), 2);
+    ck_assert_uint_eq(count(b->out.text, "st.global"), 4);
+    expect_read_back(b);
+    launch_ok(b, &a);
+    void *gy = fetch(&y), *gz = fetch(&z);
+    for (int64_t i = 0; i < WHOLE_ROWS * cols; i++) {
+        const int64_t r = i / cols + p->row, c = i % cols + p->col;
+        const bool is_in = r >= 0 && r < s.d[0] && c >= 0 && c < s.d[1],
+                   is_read = is_in && (p->clip <= 0 || i % cols < p->clip);
+        const double want = is_read ? get_elem(hx, t, r * s.d[1] + c) : p->fill;
+        ck_assert_msg(get_elem(gz, t, i) == want, "sm_%d %s z %lld: %g, not %g", arch,
+                      pl_dtype_name(t), (long long)i, get_elem(gz, t, i), want);
+        if (is_in)
+            set_elem(before, t, r * s.d[1] + c, want);
+    }
+    for (int64_t i = 0; i < s.d[0] * s.d[1]; i++)
+        ck_assert(get_elem(gy, t, i) == get_elem(before, t, i));
+    free(hx), free(before), free(gy), free(gz);
+    free_tensor(&x), free_tensor(&y), free_tensor(&z);
+    build_free(b);
+}
+
+START_TEST(edges_between_vectors_take_one_predicate_a_vector)
+{
+    static const pl_dtype types[] = {PL_U8, PL_I16, PL_BF16, PL_F32, PL_F64};
+    const int arch = chips[_i % N_CHIPS];
+    driver_use(arch, policies[_i % N_POLICIES]);
+    for (int n = 0; n < 10; n++) {
+        const pl_dtype t = types[random_below(&rnd, PL_COUNT(types))];
+        const int32_t vec = 128 / pl_dtype_bits(t);
+        const struct whole_params p = {.row = (int32_t)random_below(&rnd, 16) - 6,
+                                       .col = ((int32_t)random_below(&rnd, 24) - 8) * vec,
+                                       .clip = (int32_t)random_below(&rnd, 24) * vec,
+                                       .fill = (double)random_below(&rnd, 7)};
+        check_whole(&p, arch, t,
+                    PL_SHAPE(1 + (int64_t)random_below(&rnd, 12),
+                             (1 + (int64_t)random_below(&rnd, 40)) * vec));
+    }
+}
+END_TEST
+
 /* ---- what L2 keeps ---- */
 
 /* x (64, 64) to y and a run of it to z, by the engine, all with a policy or none. */
@@ -412,6 +494,8 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 120);
     rnd = random_start("plan_ops");
     tcase_add_loop_test(t, prefetches_ask_for_what_is_there, 0, N_PREFETCH);
+    tcase_add_loop_test(t, edges_between_vectors_take_one_predicate_a_vector, 0,
+                        N_CHIPS * N_POLICIES);
     tcase_add_loop_test(t, copies_say_what_l2_keeps, 0, 2 * (N_CHIPS - 1));
     tcase_add_loop_test(t, a_barrier_can_be_asked, 0, N_CHIPS * N_POLICIES);
     tcase_add_loop_test(t, rows_are_gathered, 0, N_GATHER);

@@ -453,7 +453,7 @@ START_TEST(out_of_memory_at_every_allocation)
         pl_context_destroy(ctx);
         ck_assert_int_eq(n_live, 0);
     }
-    ck_assert_int_gt(n, 8);
+    ck_assert_int_gt(n, 6);
     make_context(NULL);
 }
 END_TEST

@@ -8,7 +8,8 @@
 
 static struct random_source rnd;
 
-static const pl_fact_set all_facts = PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE;
+static const pl_fact_set all_facts =
+    PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE | PL_FACT_WHOLE16;
 
 /* ---- host arrays ---- */
 

@@ -62,6 +62,7 @@ static inline bool tensor_has(const pl_tensor *t, pl_fact fact)
             dense *= t->shape[i];
         }
         return true;
+    case PL_FACT_WHOLE16: return t->rank == 0 || t->shape[t->rank - 1] * bits % 128 == 0;
     }
     return false;
 }

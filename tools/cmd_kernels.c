@@ -6,11 +6,9 @@
 static const struct {
     pl_fact fact;
     const char *name;
-} facts[] = {{PL_FACT_ALIGN16, "align16"},
-             {PL_FACT_I32, "i32"},
-             {PL_FACT_UNIT_STRIDE, "unit_stride"},
-             {PL_FACT_DENSE, "dense"},
-             {PL_FACT_ALIGN16_OUT, "align16_out"}};
+} facts[] = {{PL_FACT_ALIGN16, "align16"},         {PL_FACT_I32, "i32"},
+             {PL_FACT_UNIT_STRIDE, "unit_stride"}, {PL_FACT_DENSE, "dense"},
+             {PL_FACT_ALIGN16_OUT, "align16_out"}, {PL_FACT_WHOLE16, "whole16"}};
 static const char *const roles[] = {"in", "out", "inout", "scalar"};
 
 static json_t *fact_names(pl_fact_set set)

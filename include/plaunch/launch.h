@@ -23,7 +23,7 @@ typedef enum pl_param_role { PL_ROLE_IN, PL_ROLE_OUT, PL_ROLE_INOUT, PL_ROLE_SCA
 /*
  * Properties of a tensor that change the code. A kernel names the ones it requires (a violation is a diagnostic) and the ones
  * it specialises on. A variant has one bit for each specialised fact: it holds when *every* present tensor whose parameter
- * names that fact has it; so a kernel has at most 16 fact combinations for one dtype set.
+ * names that fact has it. A kernel names at most four facts, so that it has at most 16 fact combinations for one dtype set.
  */
 typedef enum pl_fact {
     PL_FACT_ALIGN16 =
@@ -32,7 +32,8 @@ typedef enum pl_fact {
     PL_FACT_UNIT_STRIDE = 4, /* the last axis has stride 1 (or extent 0 or 1) */
     PL_FACT_DENSE = 8,       /* row-major without gaps: the strides follow from the extents */
     PL_FACT_ALIGN16_OUT =
-        16 /* ALIGN16 of a second group of parameters, specialised in this instead: neither group loses it for the other's sake */
+        16, /* ALIGN16 of a second group of parameters, specialised in this instead: neither group loses it for the other's sake */
+    PL_FACT_WHOLE16 = 32 /* the last extent is a multiple of 16 bytes: no edge cuts a vector */
 } pl_fact;
 typedef uint32_t pl_fact_set;
 

@@ -41,6 +41,11 @@ static bool is_dense(const pl_tensor *t)
     return true;
 }
 
+static bool is_whole16(const pl_tensor *t)
+{
+    return t->rank == 0 || t->shape[t->rank - 1] % (128 / pl_dtype_bits(t->dtype)) == 0;
+}
+
 pl_fact_set pl_fact_among(const pl_tensor *t, pl_fact_set which)
 {
     pl_fact_set has = 0;
@@ -55,6 +60,8 @@ pl_fact_set pl_fact_among(const pl_tensor *t, pl_fact_set which)
         has |= PL_FACT_UNIT_STRIDE;
     if ((which & PL_FACT_DENSE) != 0 && is_dense(t))
         has |= PL_FACT_DENSE;
+    if ((which & PL_FACT_WHOLE16) != 0 && is_whole16(t))
+        has |= PL_FACT_WHOLE16;
     return has;
 }
 
@@ -72,6 +79,7 @@ const char *pl_fact_text(pl_fact fact)
     case PL_FACT_I32: return "its extents and offsets are below 2^31 - 2^20";
     case PL_FACT_UNIT_STRIDE: return "its last axis has stride 1";
     case PL_FACT_DENSE: return "it is row-major without gaps";
+    case PL_FACT_WHOLE16: return "its last extent is a multiple of 16 bytes";
     }
     return "?";
 }

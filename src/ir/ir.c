@@ -168,6 +168,14 @@ static int64_t multiple_of_binary(const struct pl_fn *fn, const struct pl_op *op
     }
 }
 
+static int64_t multiple_of_dim(const struct pl_fn *fn, const struct pl_op *op)
+{
+    const struct pl_array *a = &fn->arrays.data[pl_ir_ref(fn, fn->param_refs[op->n])->array];
+    const bool is_whole =
+        op->axis == a->shape.rank - 1 && (fn->request.args[op->n].facts & PL_FACT_WHOLE16) != 0;
+    return is_whole ? 128 / pl_dtype_bits(a->dtype) : 1;
+}
+
 static int64_t multiple_of(const struct pl_fn *fn, uint32_t val, int depth)
 {
     const struct pl_op *op = pl_ir_op(fn, val);
@@ -180,6 +188,8 @@ static int64_t multiple_of(const struct pl_fn *fn, uint32_t val, int depth)
         int64_t x = multiple_of(fn, op->args[0], depth - 1), claimed = lowest_bit(op->i);
         return x > claimed ? x : claimed;
     }
+    if (op->code == PL_OP_DIM)
+        return multiple_of_dim(fn, op);
     if (op->code == PL_OP_BINARY)
         return multiple_of_binary(fn, op, depth - 1);
     if (op->code == PL_OP_CAST &&

@@ -415,7 +415,7 @@ static void read_arg(struct pl_reader *r, struct pl_trace_request *req)
     if (!pl_read_at_line_end(r)) {
         pl_read_take_word(r, name);
         pl_read_char(r, '=');
-        a->facts = (pl_fact_set)pl_read_int(r, 0, 15);
+        a->facts = (pl_fact_set)pl_read_int(r, 0, 63);
     }
 }
 

@@ -60,6 +60,7 @@ void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay 
 struct sum {
     struct pl_opnd terms[2 * PL_MAX_RANK + 2];
     int n;
+    struct pl_opnd last; /* added behind all terms: what differs from chunk to chunk */
     int64_t konst;
 };
 
@@ -78,6 +79,7 @@ static pl_reg finish_sum(struct pl_lower *l, struct sum *s, enum pl_stype t)
         for (int i = 0; i < s->n; i++)
             if (pl_build_is_entry(&l->b, s->terms[i].u.reg) == (pass == 0))
                 r = pl_ix_add(&l->b, t, r, s->terms[i]);
+    r = pl_ix_add(&l->b, t, r, s->last);
     if (s->konst != (int32_t)s->konst || s->n == 0) {
         r = pl_ix_add(&l->b, t, r, pl_opnd_imm(pl_ix_canonical(t, s->konst)));
         s->konst = 0;
@@ -119,6 +121,65 @@ static uint32_t through_reshape(struct pl_lower *l, uint32_t ref, const struct p
     return base->parent;
 }
 
+/* Where an element stands along axis j of its array: offset of the window, place of the thread, constant of the chunk. */
+struct axis_index {
+    struct pl_opnd off, thread;
+    int64_t konst;
+};
+
+static struct axis_index index_along(struct pl_lower *l, const struct pl_ref_info *r, int j,
+                                     enum pl_stype t, const struct pl_coord *at)
+{
+    struct axis_index x = {pl_lower_affine(l, &r->offset[j], t), pl_opnd_imm(0), 0};
+    for (int i = 0; i < r->shape.rank; i++)
+        if (r->axis_of[i] == j) {
+            x.thread = at[i].thread;
+            x.konst = at[i].konst;
+        }
+    return x;
+}
+
+/* Offset and place are one number where both are known in the entry: the ends of windows fit in 31 bits (PL_FACT_I32_MOST). */
+static struct axis_index join_index(struct pl_lower *l, struct axis_index x, enum pl_stype t)
+{
+    if (pl_opnd_is_imm(x.off)) {
+        x.konst += x.off.imm;
+        x.off = pl_opnd_imm(0);
+    } else if (t == PL_ST_s32 && !pl_opnd_is_imm(x.thread) &&
+               pl_build_is_entry(&l->b, x.off.u.reg) && pl_build_is_entry(&l->b, x.thread.u.reg)) {
+        x.off = pl_ix_add(&l->b, t, x.off, x.thread);
+        x.thread = pl_opnd_imm(0);
+    }
+    return x;
+}
+
+/* The bytes along one axis. What differs from chunk to chunk is added last, to what they share. */
+static void add_axis(struct pl_lower *l, struct sum *s, struct axis_index x, struct pl_opnd stride,
+                     enum pl_stype t, int64_t es)
+{
+    const struct pl_opnd stride_bytes = pl_ix_mul64(&l->b, t, stride, t, pl_opnd_imm(es));
+    const bool is_imm = pl_opnd_is_imm(stride);
+    const struct {
+        struct pl_opnd index;
+        enum pl_stype type;
+    } parts[2] = {{x.off, t}, {x.thread, PL_ST_s32}};
+    for (int i = 0; i < 2; i++) {
+        if (pl_opnd_is(parts[i].index, 0))
+            continue;
+        const enum pl_stype by = is_imm ? parts[i].type : t;
+        struct pl_opnd bytes =
+            pl_ix_mul64(&l->b, parts[i].type, parts[i].index, by, is_imm ? stride_bytes : stride);
+        add_term(s, is_imm ? bytes : pl_ix_mul(&l->b, PL_ST_s64, bytes, pl_opnd_imm(es)));
+    }
+    if (x.konst == 0)
+        return;
+    if (is_imm)
+        add_term(s, pl_opnd_imm(x.konst * stride_bytes.imm));
+    else
+        s->last = pl_ix_add(&l->b, PL_ST_s64, s->last,
+                            pl_ix_mul(&l->b, PL_ST_s64, stride_bytes, pl_opnd_imm(x.konst)));
+}
+
 struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
@@ -130,42 +191,15 @@ struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     const struct pl_array *a = &l->fn->arrays.data[r->array];
     const enum pl_stype t = pl_lower_index_type(l, a);
     const int64_t es = pl_elem_bytes(a->dtype);
-    struct sum s = {.n = 0};
+    struct sum s = {.last = pl_opnd_imm(0)};
     pl_reg generic = pl_lower_param(
         l,
         (struct pl_plan_param){.kind = PL_PLAN_ADDRESS, .arg = (uint16_t)a->param, .n_bytes = 8});
     add_term(&s, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_global_address, PL_ST_NONE,
                                           pl_opnd_reg(generic))));
-    for (int j = 0; j < a->shape.rank; j++) {
-        const struct pl_coord *c = NULL;
-        for (int i = 0; i < r->shape.rank; i++)
-            if (r->axis_of[i] == j)
-                c = &at[i];
-        struct pl_opnd off = pl_lower_affine(l, &r->offset[j], t);
-        struct pl_opnd stride = pl_lower_stride(l, a, j);
-        struct pl_opnd bytes = pl_opnd_imm(es);
-        int64_t konst = c == NULL ? 0 : c->konst;
-        if (pl_opnd_is_imm(off)) {
-            konst += off.imm;
-            off = pl_opnd_imm(0);
-        }
-        struct pl_opnd stride_bytes = pl_ix_mul64(&l->b, t, stride, t, bytes);
-        if (!pl_opnd_is(off, 0))
-            add_term(&s, pl_opnd_is_imm(stride)
-                             ? pl_ix_mul64(&l->b, t, off, t, stride_bytes)
-                             : pl_ix_mul(&l->b, PL_ST_s64, pl_ix_mul64(&l->b, t, off, t, stride),
-                                         bytes));
-        if (konst != 0)
-            add_term(&s, pl_opnd_is_imm(stride)
-                             ? pl_opnd_imm(konst * stride_bytes.imm)
-                             : pl_ix_mul(&l->b, PL_ST_s64, stride_bytes, pl_opnd_imm(konst)));
-        if (c != NULL && !pl_opnd_is(c->thread, 0))
-            add_term(&s,
-                     pl_opnd_is_imm(stride)
-                         ? pl_ix_mul64(&l->b, PL_ST_s32, c->thread, PL_ST_s32, stride_bytes)
-                         : pl_ix_mul(&l->b, PL_ST_s64,
-                                     pl_ix_mul64(&l->b, PL_ST_s32, c->thread, t, stride), bytes));
-    }
+    for (int j = 0; j < a->shape.rank; j++)
+        add_axis(l, &s, join_index(l, index_along(l, r, j, t, at), t), pl_lower_stride(l, a, j), t,
+                 es);
     pl_reg base = finish_sum(l, &s, PL_ST_s64);
     return pl_opnd_addr(base, s.konst);
 }
@@ -241,7 +275,7 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     const struct pl_smem_place *p = &l->places[r->array];
     const uint32_t es = pl_elem_bytes(a->dtype);
     const int rank = a->shape.rank;
-    struct sum s = {.n = 0, .konst = p->offset_bytes};
+    struct sum s = {.last = pl_opnd_imm(0), .konst = p->offset_bytes};
     uint32_t slices = p->slice_bytes;
     for (int j = rank - 3; j >= 0; j--) {
         add_scaled(l, &s, base_index(l, r, j, at), slices);
@@ -310,19 +344,27 @@ static enum pl_stype bounds_type(const struct pl_lower *l, const struct pl_ref_i
     return r->space == PL_SPACE_GMEM ? pl_lower_index_type(l, a) : PL_ST_s32;
 }
 
-/* Elements from the window's start to the end of the tensor or clip along base axis j, in the index type. */
-static struct pl_opnd room(struct pl_lower *l, const struct pl_ref_info *r,
-                           const struct pl_array *a, int j)
+/* Where the tensor or the clip ends along base axis j, in the index type. */
+static struct pl_opnd end_of(struct pl_lower *l, const struct pl_ref_info *r,
+                             const struct pl_array *a, int j)
 {
     const enum pl_stype t = bounds_type(l, r, a);
-    struct pl_opnd end;
+    struct pl_opnd end = pl_opnd_imm(0);
     if (r->space == PL_SPACE_GMEM)
         end = pl_lower_extent(l, a, j);
     if (r->has_clip[j]) {
         struct pl_opnd clip = pl_lower_affine(l, &r->clip[j], t);
         end = r->space == PL_SPACE_GMEM ? pl_ix_min(&l->b, t, end, clip) : clip;
     }
-    return pl_ix_sub(&l->b, t, end, pl_lower_affine(l, &r->offset[j], t));
+    return end;
+}
+
+/* Elements from the window's start to there. */
+static struct pl_opnd room(struct pl_lower *l, const struct pl_ref_info *r,
+                           const struct pl_array *a, int j)
+{
+    const enum pl_stype t = bounds_type(l, r, a);
+    return pl_ix_sub(&l->b, t, end_of(l, r, a, j), pl_lower_affine(l, &r->offset[j], t));
 }
 
 static bool may_begin_below(const struct pl_lower *l, const struct pl_ref_info *r, int j)
@@ -368,61 +410,97 @@ static struct pl_opnd as_s32(struct pl_lower *l, enum pl_stype t, struct pl_opnd
     return pl_ix_convert(&l->b, PL_ST_s32, PL_ST_s64, v);
 }
 
-static struct pl_opnd less_coord(struct pl_lower *l, struct pl_opnd v, const struct pl_coord *c)
+/* Base axis j of a bounded ref ends, and the window begins, at multiples of n elements. */
+static bool is_cut_at_multiples(const struct pl_lower *l, const struct pl_ref_info *r,
+                                const struct pl_array *a, int j, uint32_t n)
 {
-    v = pl_ix_sub(&l->b, PL_ST_s32, v, c->thread);
-    return pl_ix_sub(&l->b, PL_ST_s32, v, pl_opnd_imm(c->konst));
+    const uint32_t bits = (uint32_t)pl_dtype_bits(a->dtype);
+    bool is_end_fine = true;
+    if (r->space == PL_SPACE_GMEM)
+        is_end_fine = a->shape.d[j] >= 0 ? a->shape.d[j] % n == 0
+                                         : j == a->shape.rank - 1 && n * bits <= 128 &&
+                                               pl_array_has_fact(l, a, PL_FACT_WHOLE16);
+    return is_end_fine && pl_affine_multiple(l->fn, &r->offset[j]) % n == 0 &&
+           (!r->has_clip[j] || pl_affine_multiple(l->fn, &r->clip[j]) % n == 0);
 }
 
-struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+bool pl_bounds_whole(const struct pl_lower *l, uint32_t ref, int run, uint32_t vec)
 {
-    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1);
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    return r->shape.rank == 0 || vec == 1 || axis_is_safe(r, a, r->axis_of[run]) ||
+           is_cut_at_multiples(l, r, a, r->axis_of[run], vec);
 }
 
-struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run)
+struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
+                                 uint32_t vec)
+{
+    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1, vec);
+}
+
+static pl_reg compare_with(struct pl_lower *l, enum pl_sattr cmp, struct pl_opnd x, int64_t konst)
+{
+    return pl_build_compare(&l->b, cmp, PL_ST_s32,
+                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, x)), pl_opnd_imm(konst));
+}
+
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run,
+                               uint32_t vec)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
     const enum pl_stype t = bounds_type(l, r, a);
     const int n_axes = pl_ir_ref(l->fn, r->base)->shape.rank;
-    const struct pl_coord zero = coord_const(0);
-    struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
-    pl_reg ok = {0};
+    struct pl_inside in = {.is_whole = vec != 0 && pl_bounds_whole(l, ref, run, vec)};
     for (int j = 0; j < n_axes; j++) {
         if (axis_is_safe(r, a, j))
             continue;
-        const struct pl_coord *c = &zero;
-        bool is_run = false;
-        for (int i = 0; i < r->shape.rank; i++)
-            if (r->axis_of[i] == j) {
-                c = &at[i];
-                is_run = i == run;
-            }
-        struct pl_opnd left = less_coord(l, as_s32(l, t, room(l, r, a, j)), c);
-        const bool can_be_negative = may_begin_below(l, r, j);
+        struct axis_index x = index_along(l, r, j, t, at);
+        if (t == PL_ST_s32)
+            x = join_index(l, x, t);
+        const struct pl_opnd left =
+            pl_ix_sub(&l->b, PL_ST_s32,
+                      as_s32(l, t, pl_ix_sub(&l->b, t, end_of(l, r, a, j), x.off)), x.thread);
+        const bool has_lo = may_begin_below(l, r, j);
         struct pl_opnd skip = pl_opnd_imm(0);
-        if (can_be_negative) {
-            skip = as_s32(
-                l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), pl_lower_affine(l, &r->offset[j], t)));
-            skip = less_coord(l, skip, c);
-        }
-        if (is_run) {
+        if (has_lo)
+            skip = pl_ix_sub(&l->b, PL_ST_s32,
+                             as_s32(l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), x.off)), x.thread);
+        if (r->shape.rank > 0 && r->axis_of[run] == j) {
             in.hi = left;
             in.lo = skip;
-            in.has_lo = can_be_negative;
+            in.konst = x.konst;
+            in.has_hi = true;
+            in.has_lo = has_lo;
             continue;
         }
-        left = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, left));
-        ok = and_preds(l, ok,
-                       pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32, left, pl_opnd_imm(0)));
-        if (can_be_negative) {
-            skip = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, skip));
-            ok = and_preds(l, ok,
-                           pl_build_compare(&l->b, PL_SA_CMP_le, PL_ST_s32, skip, pl_opnd_imm(0)));
-        }
+        pl_inside_also(l, &in, compare_with(l, PL_SA_CMP_gt, left, x.konst));
+        if (has_lo)
+            pl_inside_also(l, &in, compare_with(l, PL_SA_CMP_le, skip, x.konst));
     }
-    if (ok.id != 0)
-        in.hi = pl_opnd_reg(
-            pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0), pl_opnd_reg(ok)));
     return in;
+}
+
+void pl_inside_also(struct pl_lower *l, struct pl_inside *in, pl_reg p)
+{
+    if (p.id != 0)
+        in->ok = and_preds(l, in->ok, p);
+}
+
+/* Many elements of a chunk share one selection of the bound; a single one is cheaper with two predicates. */
+pl_reg pl_inside_guard(struct pl_lower *l, const struct pl_inside *in, uint32_t v, bool is_one)
+{
+    const int64_t at = in->konst + v;
+    struct pl_opnd hi = in->hi;
+    pl_reg guard = in->ok;
+    if (in->has_hi && !is_one && in->ok.id != 0) {
+        hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, hi, pl_opnd_imm(INT32_MIN),
+                                      pl_opnd_reg(in->ok)));
+        guard = (pl_reg){0};
+    }
+    if (in->has_hi)
+        guard = and_preds(l, guard, compare_with(l, PL_SA_CMP_gt, hi, at));
+    if (in->has_lo)
+        guard = and_preds(l, guard, compare_with(l, PL_SA_CMP_le, in->lo, at));
+    return guard;
 }

@@ -176,16 +176,6 @@ static void atomic_scalar(struct pl_lower *l, uint32_t id, const struct pl_op *o
 
 /* ---- arrays ---- */
 
-static pl_reg element_guard(struct pl_lower *l, const struct pl_inside *in, uint32_t v)
-{
-    struct pl_opnd hi = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, in->hi));
-    pl_reg p = pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32, hi, pl_opnd_imm(v));
-    if (!in->has_lo)
-        return p;
-    struct pl_opnd lo = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, in->lo));
-    return both(l, p, pl_build_compare(&l->b, PL_SA_CMP_le, PL_ST_s32, lo, pl_opnd_imm(v)));
-}
-
 static void atomic_array(struct pl_lower *l, uint32_t id, const struct pl_op *op,
                          const struct atom *a)
 {
@@ -203,18 +193,18 @@ static void atomic_array(struct pl_lower *l, uint32_t id, const struct pl_op *op
     struct pl_opnd *old = pl_arena_array(l->arena, (size_t)lay.n_chunks * lay.vec, sizeof *old);
     for (uint32_t k = 0; old != NULL && k < lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
-        struct pl_inside in = {.hi = pl_opnd_imm(0)};
+        struct pl_inside in = {.ok = {0}};
         pl_chunk_coords(l, shape, &lay, k, at);
         const pl_reg ragged = pl_lay_guard(l, &lay, pl_shape_n_elems(shape), k);
         if (is_bounded)
-            in = pl_bounds_chunk(l, op->refs[0], at);
+            in = pl_bounds_chunk(l, op->refs[0], at, lay.vec);
         for (uint32_t i = 0; i < lay.vec; i++) {
             const uint32_t e = k * lay.vec + i;
             const struct spot s = {.addr = address(l, op->refs[0], at),
                                    .value = pl_lval_elem(l, &v, e),
                                    .compare = pl_lval_elem(l, &compare, e),
-                                   .guard = is_bounded ? both(l, ragged, element_guard(l, &in, i))
-                                                       : ragged};
+                                   .guard =
+                                       both(l, ragged, pl_inside_guard(l, &in, i, lay.vec == 1))};
             old[e] = pl_opnd_reg(do_atom(l, a, &s, op->is_flag));
             at[shape->rank - 1].konst++;
         }

@@ -255,10 +255,13 @@ pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
     struct source_facts f = {.is_entry = true};
     look_at(b, d->opnds, d->n, &f);
     const bool can_share = is_pure && !f.has_mutable && !f.has_list;
-    const int which = is_pure && !f.has_mutable && f.is_entry;
+    const bool is_invariant = is_pure && !f.has_mutable && f.is_entry;
+    const int which = is_invariant && !b->is_cold;
     const uint32_t hash = can_share ? hash_of(d) : 0;
     if (can_share) {
-        const struct pl_step *s = find_known(b, d, hash, which);
+        const struct pl_step *s = find_known(b, d, hash, is_invariant);
+        if (s == NULL && is_invariant && b->is_cold)
+            s = find_known(b, d, hash, 0);
         if (s != NULL)
             return b->out->pool.data[s->opnds].u.reg;
     }

@@ -36,7 +36,7 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
     const bool is_global = is_load == c->is_in;
     const uint32_t ref = is_global ? c->global : c->shared;
     struct pl_coord at[PL_MAX_RANK];
-    struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
+    struct pl_inside in = {.ok = {0}};
     pl_reg has_it = {0};
     if (is_ragged) {
         struct pl_opnd e = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_opnd_imm(lin.konst));
@@ -45,10 +45,8 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
     pl_linear_coords(l, &c->g->shape, lin, at);
     const bool is_bounded = is_global && r->is_bounded;
     if (is_bounded)
-        in = pl_bounds_chunk(l, ref, at);
-    if (is_bounded && has_it.id != 0)
-        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0),
-                                         pl_opnd_reg(has_it)));
+        in = pl_bounds_chunk(l, ref, at, r->vec);
+    pl_inside_also(l, &in, has_it);
     const struct pl_chunk chunk = {
         .ref = ref, .vec = r->vec, .at = at, .inside = is_bounded ? &in : NULL};
     if (!is_bounded)
@@ -58,6 +56,29 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
     else
         pl_chunk_store(l, &chunk, words);
     set_guard(l, (pl_reg){0});
+}
+
+static struct pl_opnd or_none(struct pl_lower *l, struct pl_opnd n, pl_reg p)
+{
+    return p.id == 0 ? n
+                     : pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, n, pl_opnd_imm(0),
+                                                pl_opnd_reg(p)));
+}
+
+/* How many bytes of a chunk lie inside the tensor. */
+static struct pl_opnd bytes_inside(const struct round *r, const struct pl_coord *at)
+{
+    struct pl_lower *l = r->c->l;
+    struct pl_inside in = pl_bounds_chunk(l, r->c->global, at, r->vec);
+    if (in.is_whole || !in.has_hi)
+        return or_none(l, pl_opnd_imm(r->vec * r->c->es), pl_inside_guard(l, &in, 0, true));
+    struct pl_opnd n = pl_ix_sub(&l->b, PL_ST_s32, in.hi, pl_opnd_imm(in.konst));
+    n = pl_ix_min(&l->b, PL_ST_s32, n, pl_opnd_imm(r->vec));
+    n = pl_ix_max(&l->b, PL_ST_s32, n, pl_opnd_imm(0));
+    /* A chunk begins at a multiple of its width: it lies below the first element as a whole, or not at all. */
+    in.has_hi = false;
+    return pl_ix_mul(&l->b, PL_ST_s32, or_none(l, n, pl_inside_guard(l, &in, 0, true)),
+                     pl_opnd_imm(r->c->es));
 }
 
 /* One copy of a chunk to shared memory, which the chip finishes later; what lies outside is not read and arrives as zeros. */
@@ -78,18 +99,8 @@ static void later_chunk(const struct round *r, struct pl_coord lin, bool is_ragg
                          .opnds = {pl_shared_addr(l, c->shared, at),
                                    pl_global_addr(l, c->global, at), pl_opnd_imm(n_bytes)}};
     if (r->is_bounded) {
-        const struct pl_inside in = pl_bounds_chunk(l, c->global, at);
-        struct pl_opnd n = pl_ix_min(&l->b, PL_ST_s32, in.hi, pl_opnd_imm(r->vec));
-        n = pl_ix_max(&l->b, PL_ST_s32, n, pl_opnd_imm(0));
-        if (in.has_lo) { /* a chunk begins at a multiple of its width: it lies below the first element as a whole, or not at all */
-            pl_reg begins = pl_build_compare(&l->b, PL_SA_CMP_le, PL_ST_s32,
-                                             pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, in.lo)),
-                                             pl_opnd_imm(0));
-            n = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, n, pl_opnd_imm(0),
-                                         pl_opnd_reg(begins)));
-        }
         d.op = n_bytes == 16 ? PL_STEP_copy16_part : PL_STEP_copy_small_part;
-        d.opnds[d.n++] = pl_ix_mul(&l->b, PL_ST_s32, n, pl_opnd_imm(c->es));
+        d.opnds[d.n++] = bytes_inside(r, at);
     }
     set_guard(l, has_it);
     pl_build_step(&l->b, &d);
@@ -221,7 +232,10 @@ static void move_elements(const struct pl_copy *c, bool is_outside, const struct
     r.n_words = pl_chunk_n_words(c->ga->dtype, r.vec);
     const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
     r.is_bounded = is_bounded;
-    if (!is_bounded || r.vec == 1 || is_outside || r.is_later) {
+    const int run = c->g->shape.rank - 1;
+    const bool is_whole =
+        pl_bounds_whole(l, c->global, run, r.vec) && pl_access_run(l, c->global, run) >= r.vec;
+    if (!is_bounded || r.vec == 1 || is_whole || is_outside || r.is_later) {
         element_rounds(&r);
         return;
     }
@@ -235,7 +249,9 @@ static void move_elements(const struct pl_copy *c, bool is_outside, const struct
     pl_build_put_label(&l->b, slow);
     r.is_bounded = true;
     mark = pl_build_open(&l->b);
+    l->b.is_cold = true;
     element_rounds(&r);
+    l->b.is_cold = false;
     pl_build_close(&l->b, mark);
     pl_build_put_label(&l->b, done);
 }

@@ -35,7 +35,8 @@ static struct pl_opnd index_of(const struct gather *g, struct pl_opnd to_row)
     return pl_scratch_load(g->l, g->index->dtype, pl_scratch_addr(g->l, to_row, 4));
 }
 
-static struct source find_source(const struct gather *g, struct pl_opnd to_row, struct pl_coord col)
+static struct source find_source(const struct gather *g, struct pl_opnd to_row, struct pl_coord col,
+                                 uint32_t vec)
 {
     struct pl_lower *l = g->l;
     struct pl_opnd i = index_of(g, to_row);
@@ -46,10 +47,8 @@ static struct source find_source(const struct gather *g, struct pl_opnd to_row, 
     i = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, i, pl_opnd_imm(0),
                                  pl_opnd_reg(names_a_row)));
     struct source s = {.at = {{.thread = i, .bound = INT32_MAX}, col}};
-    s.in = pl_bounds_chunk(l, g->from, s.at);
-    s.in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32,
-                                       pl_ix_min(&l->b, PL_ST_s32, s.in.hi, pl_opnd_imm(g->n_cols)),
-                                       pl_opnd_imm(0), pl_opnd_reg(names_a_row)));
+    s.in = pl_bounds_chunk(l, g->from, s.at, vec);
+    pl_inside_also(l, &s.in, names_a_row);
     return s;
 }
 
@@ -119,7 +118,7 @@ static void by_elements(const struct gather *g)
     struct pl_coord to[PL_MAX_RANK];
     pl_linear_coords(l, &g->t->shape, (struct pl_coord){pl_opnd_reg(p.at), (uint32_t)n, 0}, to);
     struct pl_opnd row = pl_ix_add(&l->b, PL_ST_u32, to[0].thread, pl_opnd_imm(to[0].konst));
-    const struct source s = find_source(g, row, to[1]);
+    const struct source s = find_source(g, row, to[1], vec);
     move_chunk(g, &s, to, vec);
     loop_end(l, &p);
     pl_build_put_label(&l->b, end);
@@ -148,10 +147,8 @@ static void bulk_row(const struct gather *g, struct pl_opnd row)
     const uint32_t fill = pl_build_label(&l->b), done = pl_build_label(&l->b);
     const struct pl_opnd bytes = pl_opnd_imm(g->n_cols * pl_elem_bytes(g->fa->dtype)),
                          bar = pl_bar_addr(l, g->op->bar);
-    const struct source s = find_source(g, row, to[1]);
-    pl_build_jump(&l->b, fill,
-                  pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_s32, s.in.hi, pl_opnd_imm(g->n_cols)),
-                  false);
+    const struct source s = find_source(g, row, to[1], (uint32_t)g->n_cols);
+    pl_build_jump(&l->b, fill, pl_inside_guard(l, &s.in, (uint32_t)g->n_cols - 1, true), true);
     if (s.in.has_lo)
         pl_build_jump(&l->b, fill,
                       pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32,
@@ -170,7 +167,7 @@ static void bulk_row(const struct gather *g, struct pl_opnd row)
     pl_build_put_label(&l->b, fill);
     const struct loop p = loop_begin(l, pl_opnd_imm(0), 1, g->n_cols);
     to[1] = (struct pl_coord){.thread = pl_opnd_reg(p.at), .bound = (uint32_t)g->n_cols};
-    const struct source one = find_source(g, row, to[1]);
+    const struct source one = find_source(g, row, to[1], 1);
     move_chunk(g, &one, to, 1);
     loop_end(l, &p);
     pl_build_put_label(&l->b, done);

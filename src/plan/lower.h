@@ -287,15 +287,27 @@ pl_reg pl_peer_address(struct pl_lower *l, uint32_t ref,
 bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref);
 /* Predicate: the whole ref is inside (uniform). */
 pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref);
-/* Of the chunk at `at`, elements lo <= v < hi are inside; s32. has_lo: else lo is 0 for sure. A chunk goes on along the last axis, or
- * along axis `run`. */
+/*
+ * Of the chunk at `at`, which goes on along the last axis or along axis `run`, elements v with lo <= konst + v < hi are inside, s32,
+ * where ok holds. Chunks that differ in the constants of their places only share lo and hi.
+ */
 struct pl_inside {
+    pl_reg ok; /* none: holds */
     struct pl_opnd lo, hi;
-    bool has_lo;
+    int64_t konst;
+    bool has_lo, has_hi; /* else there is no such bound */
+    bool is_whole;       /* all elements are inside, or none */
 };
-struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
-struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
-                               int run);
+struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
+                                 uint32_t vec);
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run,
+                               uint32_t vec);
+/* No bound cuts chunks of vec elements along axis `run`, which begin at multiples of vec. */
+bool pl_bounds_whole(const struct pl_lower *l, uint32_t ref, int run, uint32_t vec);
+/* Where predicate p holds too. */
+void pl_inside_also(struct pl_lower *l, struct pl_inside *in, pl_reg p);
+/* Element v is inside: a predicate, none when always. is_one: no other element of the chunk is asked for. */
+pl_reg pl_inside_guard(struct pl_lower *l, const struct pl_inside *in, uint32_t v, bool is_one);
 
 /* ---- values (elem.c, cast.c) ---- */
 struct pl_lval pl_lval_make(struct pl_lower *l, pl_dtype t,

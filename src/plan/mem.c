@@ -3,7 +3,8 @@
  * by shifts and packs, once, whichever way they were loaded.
  *
  * A bounded access asks once, for the whole window, whether all of it is inside; then it runs unguarded with the widest
- * instructions, else element by element under predicates. One-element chunks take the predicates at once.
+ * instructions, else element by element under predicates, which are found only then. Chunks that no edge can cut (they have one element,
+ * or the extent is a multiple of theirs) take one predicate each at once.
  */
 #include "src/plan/lower.h"
 
@@ -295,17 +296,8 @@ static void set_guard(struct pl_lower *l, pl_reg p)
 /* Element v is to be touched: a predicate, or none when always. */
 static pl_reg element_guard(struct spot *s, uint32_t v)
 {
-    struct pl_build *b = &s->l->b;
-    const struct pl_inside *in = s->c->inside;
-    if (in == NULL)
-        return (pl_reg){0};
-    struct pl_opnd hi = pl_opnd_reg(pl_build_in_reg(b, PL_ST_s32, in->hi));
-    pl_reg p = pl_build_compare(b, PL_SA_CMP_gt, PL_ST_s32, hi, pl_opnd_imm(v));
-    if (!in->has_lo)
-        return p;
-    struct pl_opnd lo = pl_opnd_reg(pl_build_in_reg(b, PL_ST_s32, in->lo));
-    pl_reg q = pl_build_compare(b, PL_SA_CMP_le, PL_ST_s32, lo, pl_opnd_imm(v));
-    return pl_build_op2(b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(p), pl_opnd_reg(q));
+    return s->c->inside == NULL ? (pl_reg){0}
+                                : pl_inside_guard(s->l, s->c->inside, v, s->c->vec == 1);
 }
 
 static void pack_into(struct pl_lower *l, pl_reg word, const pl_reg *halves)
@@ -399,14 +391,44 @@ static bool moves_words(const struct spot *s)
     if (n_bytes < 4 && s->c->vec > 1)
         return false; /* a word is not filled */
     const uint32_t word_bytes = n_bytes < 4 ? n_bytes : s->es == 8 ? 8 : 4;
-    return s->c->inside == NULL && s->align_bytes >= word_bytes && s->is_linear;
+    return (s->c->inside == NULL || s->c->inside->is_whole) && s->align_bytes >= word_bytes &&
+           s->is_linear;
+}
+
+/* The bits of an element that is not loaded, in each element of a word. */
+static struct pl_opnd filled_word(const struct spot *s)
+{
+    const uint32_t bits = 8 * s->es;
+    uint64_t w = (uint64_t)s->c->fill;
+    if (bits >= 32 || pl_chunk_word_type(s->t, s->c->vec) == PL_ST_b16)
+        return pl_opnd_imm(s->c->fill);
+    w &= ((uint64_t)1 << bits) - 1;
+    for (uint32_t n = bits; n < 32; n *= 2)
+        w |= w << n;
+    return pl_opnd_imm((int64_t)w);
+}
+
+/* Words of a chunk that is inside as a whole, or not at all. */
+static void move_whole(struct spot *s, enum pl_step_op op, const pl_reg *words)
+{
+    struct pl_lower *l = s->l;
+    const enum pl_stype wt = pl_chunk_word_type(s->t, s->c->vec);
+    const pl_reg p = s->c->inside == NULL ? (pl_reg){0} : pl_inside_guard(l, s->c->inside, 0, true);
+    for (uint32_t i = 0; op == PL_STEP_load && p.id != 0 && i < pl_chunk_n_words(s->t, s->c->vec);
+         i++)
+        pl_build_mov(&l->b, wt, words[i], filled_word(s));
+    if (p.id != 0)
+        set_guard(l, p);
+    move_words(s, op, words);
+    if (p.id != 0)
+        set_guard(l, (pl_reg){0});
 }
 
 void pl_chunk_load(struct pl_lower *l, const struct pl_chunk *c, pl_reg *words)
 {
     struct spot s = make_spot(l, c);
     if (moves_words(&s))
-        move_words(&s, PL_STEP_load, words);
+        move_whole(&s, PL_STEP_load, words);
     else
         load_elements(&s, words);
 }
@@ -415,7 +437,7 @@ void pl_chunk_store(struct pl_lower *l, const struct pl_chunk *c, const pl_reg *
 {
     struct spot s = make_spot(l, c);
     if (moves_words(&s))
-        move_words(&s, PL_STEP_store, words);
+        move_whole(&s, PL_STEP_store, words);
     else
         store_elements(&s, words);
 }
@@ -445,15 +467,14 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
 {
     struct pl_lower *l = p->l;
     struct pl_coord at[PL_MAX_RANK];
-    struct pl_inside in = {.lo = pl_opnd_imm(0), .hi = pl_opnd_imm(INT32_MAX)};
+    struct pl_inside in = {.ok = {0}};
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
     pl_chunk_coords(l, p->shape, &p->lay, k, at);
     if (is_bounded)
-        in = pl_bounds_run(l, p->a->ref, at, run);
+        in = pl_bounds_run(l, p->a->ref, at, run, p->lay.vec);
     pl_reg ragged = ragged_guard(p, k);
-    if (ragged.id != 0 && is_bounded)
-        in.hi = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, in.hi, pl_opnd_imm(0),
-                                         pl_opnd_reg(ragged)));
+    if (is_bounded)
+        pl_inside_also(l, &in, ragged);
     struct pl_chunk c = {.ref = p->a->ref,
                          .vec = p->lay.vec,
                          .is_down = run != p->shape->rank - 1,
@@ -481,6 +502,14 @@ static void all_chunks(struct pass *p, bool is_bounded)
         one_chunk(p, k, is_bounded);
 }
 
+/* No chunk has an edge inside it, so that one predicate a chunk says all. */
+static bool goes_by_chunks(const struct pass *p)
+{
+    const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
+    return p->lay.vec == 1 || (pl_bounds_whole(p->l, p->a->ref, run, p->lay.vec) &&
+                               pl_access_run(p->l, p->a->ref, run) >= p->lay.vec);
+}
+
 static void run_pass(struct pass *p)
 {
     struct pl_lower *l = p->l;
@@ -491,7 +520,7 @@ static void run_pass(struct pass *p)
         return;
     }
     const bool is_bounded = p->a->oob != PL_OOB_PROMISE && pl_bounds_needed(l, p->a->ref);
-    if (!is_bounded || p->lay.vec == 1) {
+    if (!is_bounded || goes_by_chunks(p)) {
         all_chunks(p, is_bounded);
         return;
     }
@@ -504,7 +533,9 @@ static void run_pass(struct pass *p)
     pl_build_jump(&l->b, done, (pl_reg){0}, false);
     pl_build_put_label(&l->b, slow);
     mark = pl_build_open(&l->b);
+    l->b.is_cold = true;
     all_chunks(p, true);
+    l->b.is_cold = false;
     pl_build_close(&l->b, mark);
     pl_build_put_label(&l->b, done);
 }

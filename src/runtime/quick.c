@@ -55,6 +55,8 @@ static inline bool scan(const pl_param_decl *p, const pl_tensor *t, struct span 
     *facts =
         PL_FACT_I32 | (last < 0 || inner == 1 ? PL_FACT_UNIT_STRIDE : 0) |
         (((outer << shift | t->address) & 15) == 0 ? PL_FACT_ALIGN16 | PL_FACT_ALIGN16_OUT : 0);
+    if ((((uint64_t)t->shape[last < 0 ? 0 : last] << shift) & 15) == 0 || last < 0)
+        *facts |= PL_FACT_WHOLE16;
     if (((p->required | p->specialised) & PL_FACT_DENSE) != 0)
         *facts |= pl_fact_among(t, PL_FACT_DENSE);
     return (*facts & p->required) == p->required;
