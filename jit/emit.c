@@ -2,6 +2,7 @@
 
 #include "base/debug.h"
 #include "jit/ptx/fragment.h"
+#include "jit/ptx/short.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -166,6 +167,7 @@ struct kind {
     uint32_t previous;       /* of the same bucket, + 1 */
     uint32_t first, n_bytes; /* the mnemonic, in emitter.mnemonics */
     const struct row *row;
+    bool is_direct; /* its operands are the step's, in their order, and none has a gate */
     struct pl_ptx_ins ins;
 };
 
@@ -185,7 +187,7 @@ struct emitter {
     const struct pl_step_text *last_text, *bad_text; /* the first that cannot be read, */
     struct pl_ptx_error text_error;                  /* and why */
     /* of the instruction at hand */
-    struct pl_ptx_operand pool[MAX_POOL];
+    struct pl_ptx_operand *pool; /* MAX_POOL */
     uint32_t n_pool;
 };
 
@@ -211,7 +213,7 @@ static struct pl_ptx_operand reg_operand(pl_reg r)
 }
 
 /* A constant of a step type: floats in their exact hexadecimal form. */
-static struct pl_ptx_operand constant(uint8_t type, char letter, int64_t v)
+static inline struct pl_ptx_operand constant(uint8_t type, char letter, int64_t v)
 {
     if (letter == 'R' || letter == 'I')
         return pl_ptx_imm((int64_t)(uint32_t)v);
@@ -227,7 +229,7 @@ static struct pl_ptx_operand constant(uint8_t type, char letter, int64_t v)
 
 static uint32_t smem_var(const struct emitter *e) { return e->plan->params.n; }
 
-static struct pl_ptx_operand address(const struct emitter *e, const struct pl_opnd *o)
+static inline struct pl_ptx_operand address(const struct emitter *e, const struct pl_opnd *o)
 {
     if (o->u.reg.id == 0)
         return pl_ptx_addr_var(smem_var(e), o->imm);
@@ -239,8 +241,8 @@ static uint8_t opnd_type(const struct pl_step *s, char letter)
     return letter == 'f' || letter == 'v' || letter == 'w' ? s->from : s->type;
 }
 
-static struct pl_ptx_operand simple(const struct emitter *e, const struct pl_step *s, char letter,
-                                    const struct pl_opnd *o)
+static inline struct pl_ptx_operand simple(const struct emitter *e, const struct pl_step *s,
+                                           char letter, const struct pl_opnd *o)
 {
     switch ((enum pl_opnd_kind)o->kind) {
     case PL_OPND_REG: {
@@ -364,8 +366,9 @@ static uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
 static uint64_t step_key(const struct emitter *e, const struct pl_step *s)
 {
     uint64_t key = (uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->from << 16;
-    for (int i = 0; i < PL_STEP_MAX_ATTRS; i++)
-        key |= (uint64_t)s->attrs[i] << (24 + 8 * i);
+    uint32_t attrs;
+    memcpy(&attrs, s->attrs, sizeof attrs);
+    key |= (uint64_t)attrs << 24;
     key |= (uint64_t)vector_width(e, s) << 56;
     return key;
 }
@@ -421,6 +424,9 @@ static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint64_
                        .previous = *bucket,
                        .first = (uint32_t)e->mnemonics.n_bytes,
                        .row = row,
+                       .is_direct = row->operands[0] == '\0' &&
+                                    pl_step_attr(s, PL_SC_L2) == PL_SA_NONE &&
+                                    !pl_ptx_has_operand_gate((enum pl_ptx_form)row->form),
                        .ins = make_ins(e, s, row)};
     pl_ptx_print_mnemonic(&e->mnemonics, &k->ins);
     k->n_bytes = (uint32_t)e->mnemonics.n_bytes - k->first;
@@ -443,16 +449,76 @@ static struct kind *kind_of(struct emitter *e, const struct pl_step *s, bool *is
     return add_kind(e, s, key, bucket);
 }
 
+static char *put_elems(const struct emitter *e, const struct pl_step *s, char letter,
+                       const struct pl_opnd *o, char *at)
+{
+    const struct pl_opnd *elems = &e->steps->pool.data[o->u.index];
+    const bool is_vector = o->n != 1 || (letter != 'W' && letter != 'V');
+    if (is_vector)
+        *at++ = '{';
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct pl_ptx_operand elem = simple(e, s, letter, &elems[i]);
+        if (i != 0)
+            at = pl_ptx_put_text(at, ", ");
+        at = pl_ptx_put_short(at, &elem);
+    }
+    if (is_vector)
+        *at++ = '}';
+    return at;
+}
+
+static char *put_opnd(struct emitter *e, const struct pl_step *s, char letter,
+                      const struct pl_opnd *o, char *at)
+{
+    struct pl_buf *text = e->printer.buf;
+    if (o->kind == PL_OPND_LIST)
+        return put_elems(e, s, letter, o, at);
+    const struct pl_ptx_operand op = simple(e, s, letter, o);
+    if (op.kind != PL_PTX_OP_SREG && op.var == 0)
+        return pl_ptx_put_short(at, &op);
+    pl_buf_commit(text, at); /* a name may be long */
+    pl_ptx_print_operand(&e->printer, &op);
+    return text->text + text->n_bytes;
+}
+
+/* Most instructions: each operand becomes text as it comes. */
+static void put_direct(struct emitter *e, const struct pl_step *s, const struct kind *k)
+{
+    const char *letters = pl_step_infos[s->op].operands;
+    struct pl_buf *text = e->printer.buf;
+    char *at = pl_buf_room(text, k->n_bytes + 2 * (size_t)PL_PTX_LONGEST_SHORT);
+    if (at == NULL)
+        return;
+    at = pl_ptx_put_start(at, &k->ins, e->mnemonics.text + k->first, k->n_bytes);
+    for (uint32_t i = 0; i < s->n_opnds; i++) {
+        const struct pl_opnd *o = step_opnd(e, s, i);
+        at = pl_ptx_more(text, at, (o->n + 1u) * (size_t)PL_PTX_LONGEST_SHORT);
+        if (at == NULL)
+            return;
+        if (i != 0)
+            *at++ = ',';
+        *at++ = ' ';
+        at = put_opnd(e, s, letters[i], o, at);
+    }
+    at = pl_ptx_more(text, at, 2);
+    if (at != NULL)
+        pl_buf_commit(text, pl_ptx_put_text(at, ";\n"));
+}
+
 static void put_instruction(struct emitter *e, const struct pl_step *s)
 {
     bool is_new;
     struct kind *k = kind_of(e, s, &is_new);
     if (k == NULL)
         return;
-    k->ins.n_operands = (uint8_t)place_operands(e, s, k->row);
     k->ins.guard = 0;
     if (s->guard.id != 0)
         pl_ptx_ins_guard(&k->ins, pl_reg_index(s->guard), s->guard_is_negated);
+    if (k->is_direct && !is_new) {
+        put_direct(e, s, k);
+        return;
+    }
+    k->ins.n_operands = (uint8_t)place_operands(e, s, k->row);
     if (is_new || pl_ptx_has_operand_gate((enum pl_ptx_form)k->ins.form))
         e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&k->ins, e->pool));
     pl_ptx_print_ins_as(&e->printer, &k->ins, e->pool, e->mnemonics.text + k->first, k->n_bytes);
@@ -614,8 +680,9 @@ static struct emitter *make_emitter(const struct pl_plan *plan, struct pl_buf *t
     e->arena = arena;
     e->printer = (struct pl_ptx_printer){.buf = text, .var_names = names};
     e->has_gate = true;
+    e->pool = pl_arena_raw(arena, MAX_POOL * sizeof *e->pool);
     pl_buf_init(&e->mnemonics, arena, 1024);
-    return e;
+    return e->pool != NULL ? e : NULL;
 }
 
 /* The target and version that all of it needs. */

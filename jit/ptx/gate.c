@@ -71,13 +71,40 @@ static const struct mod_gate {
 #define GATE(form, cat, mod, ptx, sm)                                                              \
     {PL_PTX_##form, PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##mod, GATE_ARGS(ptx, sm)},
 #include "jit/ptx/gate.def"
-#undef PL_PTX_ANY
 #undef PL_PTX_MOD_SCALE_VEC_ABSENT
 #undef GATE
 #undef ON
 #undef GATE_ARGS
 #undef GATE_OF
 };
+
+/* ORDER of gate.def: the rows of all forms stand first, so that a form without rows of its own need not look at the others. */
+enum {
+#define GATE(form, cat, mod, ptx, sm) ROW_##form##_##cat##_##mod,
+#include "jit/ptx/gate.def"
+#undef GATE
+    N_ROWS,
+    N_ROWS_OF_ALL = 0
+#define GATE(form, cat, mod, ptx, sm) +((int)PL_PTX_##form == (int)ANY_FORM)
+#include "jit/ptx/gate.def"
+#undef GATE
+};
+#define GATE(form, cat, mod, ptx, sm)                                                              \
+    _Static_assert(((int)PL_PTX_##form == (int)ANY_FORM) ==                                        \
+                       (ROW_##form##_##cat##_##mod < N_ROWS_OF_ALL),                               \
+                   "rows of ANY stand first");
+#include "jit/ptx/gate.def"
+#undef GATE
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init" /* a form has several rows */
+static const bool has_rows[PL_PTX_COUNT] = {
+#define GATE(form, cat, mod, ptx, sm) [PL_PTX_##form] = true,
+#include "jit/ptx/gate.def"
+#undef GATE
+};
+#pragma GCC diagnostic pop
+#undef PL_PTX_ANY
 
 /* A form with this modifier always passes a stricter gate, so a join that finds no common target is our own contradiction;
  * the tightest then stands. */
@@ -161,9 +188,10 @@ struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins,
                                       const struct pl_ptx_operand *pool)
 {
     struct pl_ptx_gate g = pl_ptx_infos[ins->form].gate;
-    for (size_t i = 0; i < sizeof mod_gates / sizeof mod_gates[0]; i++) {
+    const unsigned n = has_rows[ins->form] ? N_ROWS : N_ROWS_OF_ALL;
+    for (unsigned i = 0; i < n; i++) {
         const struct mod_gate *m = &mod_gates[i];
-        if (ins->mods[m->cat] == m->mod && (m->form == ANY_FORM || m->form == ins->form))
+        if (ins->mods[m->cat] == m->mod && (i < N_ROWS_OF_ALL || m->form == ins->form))
             tighten(&g, m->gate);
     }
     gate_types(ins, &g);

@@ -2,80 +2,10 @@
 
 #include "base/debug.h"
 #include "jit/ptx/gate.h"
+#include "jit/ptx/short.h"
 #include "jit/ptx/table.h"
 
 #include <string.h>
-
-/* ---- characters, straight into the buffer ---- */
-
-/* Room for n more characters and the NUL behind s, which is where the text ends; NULL when the arena is exhausted. */
-static inline char *more(struct pl_buf *buf, char *s, size_t n)
-{
-    if ((size_t)(buf->text + buf->cap_bytes - s) > n)
-        return s;
-    pl_buf_commit(buf, s);
-    return pl_buf_room(buf, n);
-}
-
-static char *put_text(char *s, const char *text)
-{
-    while (*text != 0)
-        *s++ = *text++;
-    return s;
-}
-
-static char *put_pair(char *s, uint32_t v)
-{
-    static const char pairs[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-        "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-        "8081828384858687888990919293949596979899";
-    memcpy(s, pairs + 2 * v, 2);
-    return s + 2;
-}
-
-static char *put_digit(char *s, uint32_t v)
-{
-    *s = (char)('0' + v);
-    return s + 1;
-}
-
-static char *put_long(char *s, uint64_t v)
-{
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + v % 10);
-    while ((v /= 10) != 0);
-    while (n > 0)
-        *s++ = digits[--n];
-    return s;
-}
-
-/* Most numbers are those of registers, and short. */
-static inline char *put_u64(char *s, uint64_t v)
-{
-    const uint32_t n = (uint32_t)v;
-    if (v < 10)
-        return put_digit(s, n);
-    if (v < 100)
-        return put_pair(s, n);
-    return v < 1000 ? put_pair(put_digit(s, n / 100), n % 100) : put_long(s, v);
-}
-
-static char *put_i64(char *s, int64_t v)
-{
-    if (v < 0)
-        *s++ = '-';
-    return put_u64(s, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-}
-
-static char *put_hex(char *s, uint64_t v, int n_digits)
-{
-    for (int i = n_digits - 1; i >= 0; i--)
-        *s++ = "0123456789ABCDEF"[v >> (4 * i) & 15];
-    return s;
-}
 
 /* ---- mnemonics ---- */
 
@@ -86,7 +16,7 @@ static char *put_modifier(char *s, uint8_t mod)
     if (mod == 0)
         return s;
     *s++ = '.';
-    return put_text(s, pl_ptx_mods[mod].text);
+    return pl_ptx_put_text(s, pl_ptx_mods[mod].text);
 }
 
 static char *put_type(char *s, const struct pl_ptx_ins *ins, unsigned slot)
@@ -94,7 +24,7 @@ static char *put_type(char *s, const struct pl_ptx_ins *ins, unsigned slot)
     if (slot >= ins->n_types)
         return s;
     *s++ = '.';
-    return put_text(s, pl_ptx_types[ins->types[slot]].text);
+    return pl_ptx_put_text(s, pl_ptx_types[ins->types[slot]].text);
 }
 
 /* The row's text, with the next modifier for each ".%", the next type for each ".#", the number for the N of a shape; then
@@ -112,7 +42,7 @@ static char *put_mnemonic(char *s, const struct pl_ptx_ins *ins)
             s = put_type(s, ins, type++);
             c++;
         } else if (*c == 'N' && ins->shape_n != 0) {
-            s = put_u64(s, ins->shape_n);
+            s = pl_ptx_put_u64(s, ins->shape_n);
         } else {
             *s++ = *c;
         }
@@ -145,25 +75,6 @@ struct pl_ptx_ins pl_ptx_ins_make(enum pl_ptx_form form, unsigned n_operands)
 
 /* ---- operands ---- */
 
-enum { LONGEST_SHORT = 48 }; /* text of a register, a constant, an address without a name */
-
-/* %r12: the emitter's registers. s has room for 4 characters more than the name. */
-static inline char *put_numbered(char *s, uint32_t id)
-{
-    static const struct {
-        char text[4];
-        uint8_t n_bytes;
-    } prefixes[PL_PTX_TYPE_COUNT] = {
-        [PL_PTX_TYPE_PRED] = {"%p", 2},  [PL_PTX_TYPE_B16] = {"%h", 2},
-        [PL_PTX_TYPE_B32] = {"%r", 2},   [PL_PTX_TYPE_B64] = {"%rd", 3},
-        [PL_PTX_TYPE_B128] = {"%rq", 3}, [PL_PTX_TYPE_F32] = {"%f", 2},
-        [PL_PTX_TYPE_F64] = {"%fd", 3}};
-    const uint32_t type = (id - 1) >> 24;
-    PL_ASSERT(type < PL_PTX_TYPE_COUNT && prefixes[type].n_bytes != 0);
-    memcpy(s, prefixes[type].text, sizeof prefixes[type].text);
-    return put_u64(s + prefixes[type].n_bytes, (id - 1) & 0xffffff);
-}
-
 static void put_scoped(struct pl_buf *buf, const char *name, uint32_t scope)
 {
     pl_buf_puts(buf, name);
@@ -189,9 +100,9 @@ static void put_register(const struct pl_ptx_printer *pr, uint32_t reg)
         pl_ptx_print_reg_name(pr->buf, pr->func, reg - 1);
         return;
     }
-    char *s = pl_buf_room(pr->buf, LONGEST_SHORT);
+    char *s = pl_buf_room(pr->buf, PL_PTX_LONGEST_SHORT);
     if (s != NULL)
-        pl_buf_commit(pr->buf, put_numbered(s, reg));
+        pl_buf_commit(pr->buf, pl_ptx_put_reg(s, reg));
 }
 
 static void put_var(const struct pl_ptx_printer *pr, uint32_t var)
@@ -222,15 +133,6 @@ static void put_address(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
         put_offset(pr->buf, op->offset);
 }
 
-static char *put_constant(char *s, const struct pl_ptx_operand *op)
-{
-    if (!op->is_float)
-        return put_i64(s, (int64_t)op->imm);
-    *s++ = '0';
-    *s++ = op->sub == 4 ? 'f' : 'd';
-    return put_hex(s, op->imm, op->sub * 2);
-}
-
 /* ---- short operands: those of an emitter's instruction that need no name ---- */
 
 static bool is_short(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)
@@ -256,52 +158,6 @@ static bool is_short_list(const struct pl_ptx_printer *pr, const struct pl_ptx_o
     return true;
 }
 
-/* ".b3120", the highest digit first. */
-static char *put_selector(char *s, uint16_t select)
-{
-    if (select == 0)
-        return s;
-    *s++ = '.';
-    *s++ = (select & PL_PTX_SELECT_BYTES) != 0 ? 'b' : 'h';
-    for (unsigned i = pl_ptx_select_count(select); i-- > 0;)
-        *s++ = (char)('0' + pl_ptx_select_digit(select, i));
-    return s;
-}
-
-static char *put_short(char *s, const struct pl_ptx_operand *op)
-{
-    if (op->is_negated || op->is_minus)
-        *s++ = op->is_minus ? '-' : '!';
-    switch (op->kind) {
-    case PL_PTX_OP_REG: return put_selector(put_numbered(s, op->reg), op->select);
-    case PL_PTX_OP_IMM: return put_constant(s, op);
-    case PL_PTX_OP_LABEL: return put_u64(put_text(s, "$L"), op->first);
-    case PL_PTX_OP_SINK: *s++ = '_'; return s;
-    }
-    *s++ = '['; /* an address */
-    if (op->reg != 0) {
-        s = put_numbered(s, op->reg);
-        if (op->offset != 0)
-            *s++ = '+'; /* the assembler wants it before a minus too: [%rd1+-4] */
-    }
-    if (op->reg == 0 || op->offset != 0)
-        s = put_i64(s, op->offset);
-    *s++ = ']';
-    return s;
-}
-
-static char *put_short_list(char *s, const struct pl_ptx_operand *ops, uint32_t n)
-{
-    *s++ = '{';
-    for (uint32_t i = 0; i < n; i++) {
-        if (i != 0)
-            s = put_text(s, ", ");
-        s = put_short(s, &ops[i]);
-    }
-    *s++ = '}';
-    return s;
-}
-
 static void put_special(struct pl_buf *buf, const struct pl_ptx_operand *op)
 {
     pl_buf_puts(buf, pl_ptx_sregs[op->sreg].text);
@@ -320,8 +176,8 @@ static void put_range(struct pl_buf *buf, const struct pl_ptx_operand *op)
     *s++ = '{';
     for (uint32_t i = 0; i < op->n; i++) {
         if (i != 0)
-            s = put_text(s, ", ");
-        s = put_numbered(s, op->reg + i);
+            s = pl_ptx_put_text(s, ", ");
+        s = pl_ptx_put_reg(s, op->reg + i);
     }
     *s++ = '}';
     pl_buf_commit(buf, s);
@@ -375,16 +231,16 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
     switch ((enum pl_ptx_operand_kind)op->kind) {
     case PL_PTX_OP_REG: {
         put_register(pr, op->reg);
-        char *start = pl_buf_room(buf, LONGEST_SHORT);
+        char *start = pl_buf_room(buf, PL_PTX_LONGEST_SHORT);
         if (start != NULL)
-            pl_buf_commit(buf, put_selector(start, op->select));
+            pl_buf_commit(buf, pl_ptx_put_selector(start, op->select));
         break;
     }
     case PL_PTX_OP_SREG: put_special(buf, op); break;
     case PL_PTX_OP_IMM: {
-        char *start = pl_buf_room(buf, LONGEST_SHORT);
+        char *start = pl_buf_room(buf, PL_PTX_LONGEST_SHORT);
         if (start != NULL)
-            pl_buf_commit(buf, put_constant(start, op));
+            pl_buf_commit(buf, pl_ptx_put_constant(start, op));
         break;
     }
     case PL_PTX_OP_VAR:
@@ -468,25 +324,25 @@ static void put_operands(const struct pl_ptx_printer *pr, const struct pl_ptx_in
     struct pl_buf *buf = pr->buf;
     for (uint32_t i = first; i < ins->n_operands; i++) {
         const struct pl_ptx_operand *op = &pool[ins->operands + i];
-        s = more(buf, s, (op->n + 1u) * (size_t)LONGEST_SHORT);
+        s = pl_ptx_more(buf, s, (op->n + 1u) * (size_t)PL_PTX_LONGEST_SHORT);
         if (s == NULL)
             return;
         if (i != first)
             *s++ = ',';
         *s++ = ' ';
         if (is_short(pr, op)) {
-            s = put_short(s, op);
+            s = pl_ptx_put_short(s, op);
         } else if (is_short_list(pr, op, pool)) {
-            s = put_short_list(s, &pool[op->first], op->n);
+            s = pl_ptx_put_short_list(s, &pool[op->first], op->n);
         } else {
             pl_buf_commit(buf, s);
             put_operand(pr, op, pool);
             s = buf->text + buf->n_bytes;
         }
     }
-    s = more(buf, s, 2);
+    s = pl_ptx_more(buf, s, 2);
     if (s != NULL)
-        pl_buf_commit(buf, put_text(s, ";\n"));
+        pl_buf_commit(buf, pl_ptx_put_text(s, ";\n"));
 }
 
 void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
@@ -513,18 +369,14 @@ void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
 void pl_ptx_print_ins_as(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
                          const struct pl_ptx_operand *pool, const char *mnemonic, size_t n_bytes)
 {
-    char *s = pl_buf_room(pr->buf, n_bytes + LONGEST_SHORT);
-    if (s == NULL)
-        return;
-    if (ins->guard != 0) { /* of an emitter: its registers are numbered */
-        *s++ = '@';
-        if (ins->guard_is_negated)
-            *s++ = '!';
-        s = put_numbered(s, ins->guard);
-        *s++ = ' ';
-    }
-    memcpy(s, mnemonic, n_bytes);
-    put_operands(pr, ins, pool, 0, s + n_bytes);
+    char *s = pl_buf_room(pr->buf, n_bytes + 2 * (size_t)PL_PTX_LONGEST_SHORT);
+    if (s != NULL)
+        put_operands(pr, ins, pool, 0, pl_ptx_put_start(s, ins, mnemonic, n_bytes));
+}
+
+void pl_ptx_print_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)
+{
+    put_operand(pr, op, NULL);
 }
 
 /* ---- declarations ---- */
@@ -669,7 +521,7 @@ void pl_ptx_print_regs(struct pl_buf *buf, enum pl_ptx_type type, uint32_t n)
     if (n == 0)
         return;
     char name[16];
-    char *s = put_numbered(name, pl_ptx_reg_id(type, 0));
+    char *s = pl_ptx_put_reg(name, pl_ptx_reg_id(type, 0));
     s[-1] = 0; /* without the number */
     pl_buf_puts(buf, ".reg .");
     pl_buf_puts(buf, pl_ptx_types[type].text);
@@ -683,7 +535,7 @@ void pl_ptx_print_regs(struct pl_buf *buf, enum pl_ptx_type type, uint32_t n)
 void pl_ptx_print_reg(struct pl_buf *buf, uint32_t reg_id)
 {
     char name[16];
-    pl_buf_putn(buf, name, (size_t)(put_numbered(name, reg_id) - name));
+    pl_buf_putn(buf, name, (size_t)(pl_ptx_put_reg(name, reg_id) - name));
 }
 
 void pl_ptx_print_label(struct pl_buf *buf, uint32_t number)

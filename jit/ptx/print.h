@@ -146,6 +146,9 @@ void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *
 void pl_ptx_print_ins_as(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,
                          const struct pl_ptx_operand *pool, const char *mnemonic, size_t n_bytes);
 
+/* One operand that is no list. */
+void pl_ptx_print_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op);
+
 /* Its mnemonic alone, "ld.global.v4.f32": for messages. */
 void pl_ptx_print_mnemonic(struct pl_buf *buf, const struct pl_ptx_ins *ins);
 
