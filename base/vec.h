@@ -40,5 +40,11 @@ static inline void *pl_vec_grown(struct pl_arena *a, const void *data, uint32_t 
      (v)->n < (v)->cap ? (memset(&(v)->data[(v)->n], 0, sizeof *(v)->data), &(v)->data[(v)->n++])  \
                        : NULL)
 
+/* Room for n elements from the start: fewer copies of what is known to grow. */
+#define pl_vec_reserve(arena, v, n_)                                                               \
+    ((v)->cap == 0 && ((v)->data = pl_arena_raw((arena), (n_) * sizeof *(v)->data)) != NULL        \
+         ? (void)((v)->cap = (n_))                                                                 \
+         : (void)0)
+
 static inline void *pl_vec_keep(void *old, void *grown) { return grown != NULL ? grown : old; }
 #endif

@@ -231,6 +231,7 @@ bool pl_fn_init(struct pl_fn *fn, struct pl_arena *arena, struct pl_diags *diags
                          .request = *request,
                          .n_warpgroups = 1,
                          .cluster = {1, 1, 1}};
+    pl_vec_reserve(arena, &fn->ops, 256);
     bool ok = pl_vec_push(arena, &fn->ops) != NULL;
     ok = pl_vec_push(arena, &fn->blocks) != NULL && ok;
     ok = pl_vec_push(arena, &fn->arrays) != NULL && ok;

@@ -9,6 +9,12 @@ void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *
     memset(b, 0, sizeof *b);
     b->arena = arena;
     b->out = out;
+    pl_vec_reserve(arena, &b->entry, 64);
+    pl_vec_reserve(arena, &b->body, 256);
+    pl_vec_reserve(arena, &out->pool, 1024);
+    pl_vec_reserve(arena, &b->known[0], 128);
+    pl_vec_reserve(arena, &b->known[1], 64);
+    pl_vec_reserve(arena, &b->reg_facts[PL_RC_B32], 256);
 }
 
 void pl_build_finish(struct pl_build *b)

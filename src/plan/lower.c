@@ -554,9 +554,13 @@ static void allow_registers(struct pl_lower *l)
         pl_d_registers_over(l->diags, where, n, available);
     }
     struct pl_plan_note *note = pl_vec_push(l->arena, &l->plan->notes);
+    struct pl_buf text;
+    pl_buf_init(&text, l->arena, 48);
+    pl_buf_puts(&text, "about ");
+    pl_buf_u64(&text, n);
+    pl_buf_puts(&text, " registers a thread at once");
     if (note != NULL)
-        *note = (struct pl_plan_note){
-            "", 0, pl_arena_printf(l->arena, "about %u registers a thread at once", (unsigned)n)};
+        *note = (struct pl_plan_note){"", 0, text.text};
 }
 
 static void start(struct pl_lower *l)

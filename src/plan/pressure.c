@@ -32,12 +32,13 @@ static void touch(struct pressure *p, pl_reg r, uint32_t at)
     x->last = at + 1;
 }
 
-static void touch_opnd(struct pressure *p, const struct pl_opnd *o, uint32_t at)
+static void touch_opnds(struct pressure *p, const struct pl_opnd *opnds, uint32_t n, uint32_t at)
 {
-    if (o->kind == PL_OPND_REG || o->kind == PL_OPND_ADDR)
-        touch(p, o->u.reg, at);
-    for (uint32_t i = 0; o->kind == PL_OPND_LIST && i < o->n; i++)
-        touch_opnd(p, &p->steps->pool.data[o->u.index + i], at);
+    for (const struct pl_opnd *o = opnds; o < opnds + n; o++)
+        if (o->kind == PL_OPND_REG || o->kind == PL_OPND_ADDR)
+            touch(p, o->u.reg, at);
+        else if (o->kind == PL_OPND_LIST)
+            touch_opnds(p, &p->steps->pool.data[o->u.index], o->n, at);
 }
 
 static void look_at_steps(struct pressure *p, struct pl_arena *arena)
@@ -45,9 +46,8 @@ static void look_at_steps(struct pressure *p, struct pl_arena *arena)
     for (uint32_t at = 0; at < p->steps->list.n; at++) {
         const struct pl_step *s = &p->steps->list.data[at];
         const struct pl_opnd *opnds = &p->steps->pool.data[s->opnds];
-        touch(p, s->guard, at);
-        for (uint32_t i = 0; i < s->n_opnds; i++)
-            touch_opnd(p, &opnds[i], at);
+        touch_opnds(p, opnds, s->n_opnds,
+                    at); /* a guard takes none of the registers that are counted */
         if (s->op == PL_STEP_label)
             p->labels[opnds[0].u.index] = at + 1;
         if (s->op == PL_STEP_jump && p->labels[opnds[0].u.index] != 0) {

@@ -65,9 +65,11 @@ static const char digits_to_come[] = "00000000";
 static void name_entry(struct pl_text *t, char *ptx)
 {
     size_t n = strlen(t->entry), n_digits = sizeof digits_to_come - 1;
+    const uint32_t hash = (uint32_t)pl_hash64(t->ptx.data, t->ptx.n_bytes, 0);
     char named[sizeof t->entry];
-    snprintf(named, sizeof named, "%.*s%08x", (int)(n - n_digits), t->entry,
-             (unsigned)pl_hash64(t->ptx.data, t->ptx.n_bytes, 0));
+    memcpy(named, t->entry, n + 1);
+    for (size_t i = 0; i < n_digits; i++)
+        named[n - 1 - i] = "0123456789abcdef"[hash >> (4 * i) & 15];
     for (char *p = strstr(ptx, t->entry); p != NULL; p = strstr(p + n, t->entry))
         memcpy(p, named, n);
     memcpy(t->entry, named, n + 1);
