@@ -449,6 +449,17 @@ static struct kind *kind_of(struct emitter *e, const struct pl_step *s, bool *is
     return add_kind(e, s, key, bucket);
 }
 
+/* Most operands are registers. */
+static inline bool is_register(const struct pl_opnd *o)
+{
+    return o->kind == PL_OPND_REG && !o->is_negated;
+}
+
+static inline char *put_register(pl_reg r, char *at)
+{
+    return pl_ptx_put_reg(at, pl_ptx_reg_id(reg_type(pl_reg_class(r)), pl_reg_index(r)));
+}
+
 static char *put_elems(const struct emitter *e, const struct pl_step *s, char letter,
                        const struct pl_opnd *o, char *at)
 {
@@ -457,9 +468,13 @@ static char *put_elems(const struct emitter *e, const struct pl_step *s, char le
     if (is_vector)
         *at++ = '{';
     for (uint32_t i = 0; i < o->n; i++) {
-        const struct pl_ptx_operand elem = simple(e, s, letter, &elems[i]);
         if (i != 0)
             at = pl_ptx_put_text(at, ", ");
+        if (is_register(&elems[i])) {
+            at = put_register(elems[i].u.reg, at);
+            continue;
+        }
+        const struct pl_ptx_operand elem = simple(e, s, letter, &elems[i]);
         at = pl_ptx_put_short(at, &elem);
     }
     if (is_vector)
@@ -498,7 +513,7 @@ static void put_direct(struct emitter *e, const struct pl_step *s, const struct 
         if (i != 0)
             *at++ = ',';
         *at++ = ' ';
-        at = put_opnd(e, s, letters[i], o, at);
+        at = is_register(o) ? put_register(o->u.reg, at) : put_opnd(e, s, letters[i], o, at);
     }
     at = pl_ptx_more(text, at, 2);
     if (at != NULL)
