@@ -293,11 +293,18 @@ static void set_guard(struct pl_lower *l, pl_reg p)
     l->b.guard_is_negated = false;
 }
 
-/* Element v is to be touched: a predicate, or none when always. */
+/* Element v is to be touched: a predicate, or none when always. There are as many as elements: each is found where it is used, since
+ * nobody has the registers to keep them from the entry on. */
 static pl_reg element_guard(struct spot *s, uint32_t v)
 {
-    return s->c->inside == NULL ? (pl_reg){0}
-                                : pl_inside_guard(s->l, s->c->inside, v, s->c->vec == 1);
+    struct pl_build *b = &s->l->b;
+    const bool was_cold = b->is_cold;
+    if (s->c->inside == NULL)
+        return (pl_reg){0};
+    b->is_cold = true;
+    const pl_reg p = pl_inside_guard(s->l, s->c->inside, v, s->c->vec == 1);
+    b->is_cold = was_cold;
+    return p;
 }
 
 static void pack_into(struct pl_lower *l, pl_reg word, const pl_reg *halves)

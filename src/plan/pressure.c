@@ -46,8 +46,7 @@ static void look_at_steps(struct pressure *p, struct pl_arena *arena)
     for (uint32_t at = 0; at < p->steps->list.n; at++) {
         const struct pl_step *s = &p->steps->list.data[at];
         const struct pl_opnd *opnds = &p->steps->pool.data[s->opnds];
-        touch_opnds(p, opnds, s->n_opnds,
-                    at); /* a guard takes none of the registers that are counted */
+        touch_opnds(p, opnds, s->n_opnds, at); /* a guard counts nothing */
         if (s->op == PL_STEP_label)
             p->labels[opnds[0].u.index] = at + 1;
         if (s->op == PL_STEP_jump && p->labels[opnds[0].u.index] != 0) {
