@@ -6,7 +6,6 @@
 
 void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *out)
 {
-    memset(b, 0, sizeof *b);
     b->arena = arena;
     b->out = out;
     pl_vec_reserve(arena, &b->entry, 64);
@@ -42,7 +41,7 @@ void pl_build_close(struct pl_build *b, uint32_t mark)
     b->serial++;
     while (b->known[0].n > mark) {
         const struct pl_known *k = &b->known[0].data[--b->known[0].n];
-        b->buckets[0][k->hash & 255] = k->previous;
+        b->buckets[0][k->hash & (PL_BUILD_BUCKETS - 1)] = k->previous;
     }
 }
 
@@ -235,7 +234,7 @@ static bool same_step(const struct pl_build *b, const struct pl_step *s, const s
 static const struct pl_step *find_known(const struct pl_build *b, const struct pl_sdesc *d,
                                         uint32_t hash, int which)
 {
-    for (uint32_t k = b->buckets[which][hash & 255]; k != 0;
+    for (uint32_t k = b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)]; k != 0;
          k = b->known[which].data[k - 1].previous) {
         const struct pl_known *e = &b->known[which].data[k - 1];
         const struct pl_step *s = which == 1 ? &b->entry.data[e->step] : &b->body.data[e->step];
@@ -251,8 +250,8 @@ static void remember(struct pl_build *b, uint32_t hash, int which)
     if (k == NULL)
         return;
     uint32_t n = which == 1 ? b->entry.n : b->body.n;
-    *k = (struct pl_known){hash, b->buckets[which][hash & 255], n - 1};
-    b->buckets[which][hash & 255] = b->known[which].n;
+    *k = (struct pl_known){hash, b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)], n - 1};
+    b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)] = b->known[which].n;
 }
 
 pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)

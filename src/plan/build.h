@@ -12,6 +12,7 @@
  */
 #include "src/plan/step.h"
 
+enum { PL_BUILD_BUCKETS = 256 };
 struct pl_known; /* a pure step that may be reused */
 
 struct pl_build {
@@ -21,7 +22,7 @@ struct pl_build {
     PL_VEC(struct pl_step) body;
     PL_VEC(uint8_t) reg_facts[PL_RC_COUNT]; /* bits of enum pl_reg_fact */
     PL_VEC(struct pl_known) known[2];       /* of the body, of the entry */
-    uint32_t buckets[2][256];               /* newest known + 1 */
+    uint32_t buckets[2][PL_BUILD_BUCKETS];  /* newest known + 1 */
     pl_reg guard;
     bool guard_is_negated;
     bool is_in_entry; /* put steps that are not pure into the entry */
@@ -36,6 +37,7 @@ struct pl_known {
 
 enum pl_reg_fact { PL_REG_ENTRY = 1, PL_REG_MUTABLE = 2 };
 
+/* *b is zero. */
 void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *out);
 /* Join entry and body in out->list. */
 void pl_build_finish(struct pl_build *b);

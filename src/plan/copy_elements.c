@@ -25,6 +25,7 @@ struct round {
     const struct pl_copy *c;
     uint32_t vec, n_words;
     bool is_bounded, is_later;
+    bool is_whole; /* no bound cuts a chunk */
     int64_t n_elems;
 };
 
@@ -45,7 +46,8 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
     pl_linear_coords(l, &c->g->shape, lin, at);
     const bool is_bounded = is_global && r->is_bounded;
     if (is_bounded)
-        in = pl_bounds_chunk(l, ref, at, r->vec);
+        in = pl_bounds_chunk(l, ref, at);
+    in.is_whole = r->is_whole;
     pl_inside_also(l, &in, has_it);
     const struct pl_chunk chunk = {
         .ref = ref, .vec = r->vec, .at = at, .inside = is_bounded ? &in : NULL};
@@ -69,8 +71,8 @@ static struct pl_opnd or_none(struct pl_lower *l, struct pl_opnd n, pl_reg p)
 static struct pl_opnd bytes_inside(const struct round *r, const struct pl_coord *at)
 {
     struct pl_lower *l = r->c->l;
-    struct pl_inside in = pl_bounds_chunk(l, r->c->global, at, r->vec);
-    if (in.is_whole || !in.has_hi)
+    struct pl_inside in = pl_bounds_chunk(l, r->c->global, at);
+    if (r->is_whole || !in.has_hi)
         return or_none(l, pl_opnd_imm(r->vec * r->c->es), pl_inside_guard(l, &in, 0, true));
     struct pl_opnd n = pl_ix_sub(&l->b, PL_ST_s32, in.hi, pl_opnd_imm(in.konst));
     n = pl_ix_min(&l->b, PL_ST_s32, n, pl_opnd_imm(r->vec));
@@ -233,9 +235,10 @@ static void move_elements(const struct pl_copy *c, bool is_outside, const struct
     const bool is_bounded = c->op->oob != PL_OOB_PROMISE && pl_bounds_needed(l, c->global);
     r.is_bounded = is_bounded;
     const int run = c->g->shape.rank - 1;
-    const bool is_whole =
-        pl_bounds_whole(l, c->global, run, r.vec) && pl_access_run(l, c->global, run) >= r.vec;
-    if (!is_bounded || r.vec == 1 || is_whole || is_outside || r.is_later) {
+    r.is_whole = pl_bounds_whole(l, c->global, run, r.vec);
+    const bool is_by_chunks =
+        r.vec == 1 || (r.is_whole && pl_access_run(l, c->global, run) >= r.vec);
+    if (!is_bounded || is_by_chunks || is_outside || r.is_later) {
         element_rounds(&r);
         return;
     }

@@ -590,7 +590,10 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
     out->kernel = "";
     if (l == NULL)
         return PL_E_NOMEM;
-    *l = (struct pl_lower){.fn = fn, .arena = arena, .diags = diags, .plan = out};
+    l->fn = fn;
+    l->arena = arena;
+    l->diags = diags;
+    l->plan = out;
     pl_build_init(&l->b, arena, &out->steps);
     start(l);
     if (!allocate(l))

@@ -459,6 +459,7 @@ struct pass {
     int64_t n_elems;
     int64_t fill;
     bool is_load;
+    bool is_whole;    /* no bound cuts a chunk */
     pl_reg *words;    /* of all chunks */
     uint32_t n_words; /* of one */
 };
@@ -478,7 +479,8 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
     pl_chunk_coords(l, p->shape, &p->lay, k, at);
     if (is_bounded)
-        in = pl_bounds_run(l, p->a->ref, at, run, p->lay.vec);
+        in = pl_bounds_run(l, p->a->ref, at, run);
+    in.is_whole = p->is_whole;
     pl_reg ragged = ragged_guard(p, k);
     if (is_bounded)
         pl_inside_also(l, &in, ragged);
@@ -509,12 +511,11 @@ static void all_chunks(struct pass *p, bool is_bounded)
         one_chunk(p, k, is_bounded);
 }
 
-/* No chunk has an edge inside it, so that one predicate a chunk says all. */
+/* One predicate a chunk says all. */
 static bool goes_by_chunks(const struct pass *p)
 {
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
-    return p->lay.vec == 1 || (pl_bounds_whole(p->l, p->a->ref, run, p->lay.vec) &&
-                               pl_access_run(p->l, p->a->ref, run) >= p->lay.vec);
+    return p->lay.vec == 1 || (p->is_whole && pl_access_run(p->l, p->a->ref, run) >= p->lay.vec);
 }
 
 static void run_pass(struct pass *p)
@@ -527,6 +528,8 @@ static void run_pass(struct pass *p)
         return;
     }
     const bool is_bounded = p->a->oob != PL_OOB_PROMISE && pl_bounds_needed(l, p->a->ref);
+    p->is_whole =
+        pl_bounds_whole(l, p->a->ref, pl_lay_run_axis(&p->lay, p->shape->rank), p->lay.vec);
     if (!is_bounded || goes_by_chunks(p)) {
         all_chunks(p, is_bounded);
         return;
