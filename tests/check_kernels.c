@@ -340,6 +340,20 @@ START_TEST(overlapping_launches_agree)
 }
 END_TEST
 
+/* Sixteen combinations for a dtype set, as the public headers say. */
+START_TEST(at_most_four_facts_are_named)
+{
+    const pl_kernel *k = pl_case_kernels[_i].kernel;
+    pl_fact_set named = 0;
+    for (size_t p = 0; p < k->n_params; p++)
+        named |= k->params[p].specialised;
+    int n = 0;
+    for (; named != 0; named &= named - 1)
+        n++;
+    ck_assert_int_le(n, 4);
+}
+END_TEST
+
 START_TEST(one_build_serves_eight_shapes)
 {
     const struct pl_case_kernel *k = shaped(_i);
@@ -375,6 +389,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, every_configuration_is_right_where_it_serves, 0, n);
     tcase_add_loop_test(t, infinities_and_nans_are_what_they_must_be, 0, 6);
     tcase_add_loop_test(t, overlapping_launches_agree, 0, n);
+    tcase_add_loop_test(t, at_most_four_facts_are_named, 0, n);
     tcase_add_loop_test(t, one_build_serves_eight_shapes, 0, n);
     suite_add_tcase(s, t);
     return s;
