@@ -197,16 +197,20 @@ static uint32_t mix(uint32_t h, uint64_t v)
 
 _Static_assert(PL_STEP_MAX_ATTRS == 4, "the attributes are hashed as one word");
 
+static uint32_t hash_opnds(uint32_t h, const struct pl_opnd *opnds, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        h = mix(h, (uint64_t)opnds[i].u.index << 32 ^ (uint64_t)opnds[i].imm ^
+                       (uint64_t)opnds[i].kind << 56);
+    return h;
+}
+
 static uint32_t hash_of(const struct pl_sdesc *d)
 {
     uint32_t h = mix((uint32_t)d->op << 16 | (uint32_t)d->type << 8 | d->from, d->n);
     uint32_t attrs;
     memcpy(&attrs, d->attrs, sizeof attrs);
-    h = mix(h, attrs);
-    for (int i = 0; i < d->n; i++)
-        h = mix(h, (uint64_t)d->opnds[i].u.index << 32 ^ (uint64_t)d->opnds[i].imm ^
-                       (uint64_t)d->opnds[i].kind << 56);
-    return h;
+    return hash_opnds(attrs == 0 ? h : mix(h, attrs), d->opnds, d->n);
 }
 
 static bool same_opnd(const struct pl_opnd *x, const struct pl_opnd *y)
@@ -242,6 +246,39 @@ static const struct pl_step *find_known(const struct pl_build *b, const struct p
             return s;
     }
     return NULL;
+}
+
+static bool same_plain(const struct pl_build *b, const struct pl_step *s, enum pl_step_op op,
+                       enum pl_stype t, const struct pl_opnd *opnds, uint32_t n)
+{
+    uint32_t attrs;
+    memcpy(&attrs, s->attrs, sizeof attrs);
+    if (s->op != op || s->type != t || s->from != 0 || attrs != 0 || s->n_opnds != n + 1 ||
+        s->opnds + s->n_opnds > b->out->pool.n)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!same_opnd(&b->out->pool.data[s->opnds + 1 + i], &opnds[i]))
+            return false;
+    return true;
+}
+
+/*
+ * A step without attributes that is known: index arithmetic asks for the same ones in each chunk of an access, more often than for new
+ * ones. None: id 0. A step of a mutable register is never known.
+ */
+static pl_reg find_plain(const struct pl_build *b, enum pl_step_op op, enum pl_stype t,
+                         const struct pl_opnd *opnds, uint32_t n)
+{
+    const uint32_t hash = hash_opnds(mix((uint32_t)op << 16 | (uint32_t)t << 8, n), opnds, n);
+    for (int which = 1; which >= 0; which--)
+        for (uint32_t k = b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)]; k != 0;
+             k = b->known[which].data[k - 1].previous) {
+            const struct pl_known *e = &b->known[which].data[k - 1];
+            const struct pl_step *s = which == 1 ? &b->entry.data[e->step] : &b->body.data[e->step];
+            if (e->hash == hash && same_plain(b, s, op, t, opnds, n))
+                return b->out->pool.data[s->opnds].u.reg;
+        }
+    return (pl_reg){0};
 }
 
 static void remember(struct pl_build *b, uint32_t hash, int which)
@@ -288,17 +325,26 @@ pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
 
 /* ---- short forms ---- */
 
+static pl_reg plain(struct pl_build *b, enum pl_step_op op, enum pl_stype t,
+                    const struct pl_opnd *opnds, uint8_t n)
+{
+    const pl_reg known = find_plain(b, op, t, opnds, n);
+    if (known.id != 0)
+        return known;
+    struct pl_sdesc d = {.op = (uint8_t)op, .type = (uint8_t)t, .n = n};
+    memcpy(d.opnds, opnds, n * sizeof *opnds);
+    return pl_build_value(b, &d);
+}
+
 pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x)
 {
-    return pl_build_value(
-        b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 1, .opnds = {x}});
+    return plain(b, op, t, &x, 1);
 }
 
 pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
                     struct pl_opnd y)
 {
-    return pl_build_value(
-        b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 2, .opnds = {x, y}});
+    return plain(b, op, t, (const struct pl_opnd[]){x, y}, 2);
 }
 
 pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
