@@ -178,8 +178,11 @@ static void resume(struct pl_emu_warp *w, struct pl_emu_group *g, struct pl_emu_
 {
     struct pl_emu_frame *f = j->frame;
     w->n_parked -= (uint32_t)__builtin_popcount(j->waiting);
-    w->n_unmet = 0;
-    w->n_parked_steps = 0;
+    if (w->n_parked ==
+        0) { /* else an outer join still waits, perhaps for lanes that spin through this one */
+        w->n_unmet = 0;
+        w->n_parked_steps = 0;
+    }
     *g = (struct pl_emu_group){.pc = j->pc,
                                .mask = j->waiting,
                                .state = PL_EMU_GROUP_READY,

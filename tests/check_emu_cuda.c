@@ -410,12 +410,18 @@ START_TEST(shipped_ptx_has_no_race)
 }
 END_TEST
 
+static const struct {
+    int sm;
+    const char *options;
+} builds[] = {{80, ""}, {90, ""}, {90, "-G"}, {80, "-Xcicc -O0"}, {100, "-Xcicc -O1"}};
+enum { N_BUILDS = sizeof builds / sizeof builds[0] };
+
 /* All kernels in one module, and in one context one after the other. */
 START_TEST(fresh_ptx)
 {
-    static const int chips[] = {80, 90};
     char path[300], arch[10];
-    snprintf(arch, sizeof arch, "%d", chips[_i]);
+    snprintf(arch, sizeof arch, "%d", builds[_i].sm);
+    setenv("NVCC_FLAGS", builds[_i].options, 1);
     if (!compile(arch, path, sizeof path)) {
         fprintf(stderr, "no nvcc: only the PTX of the folder is run\n");
         return;
@@ -424,7 +430,7 @@ START_TEST(fresh_ptx)
     CUmodule m = load_module(path);
     unlink(path);
     for (size_t i = 0; i < N_ROWS; i++)
-        if (rows[i].sm <= chips[_i])
+        if (rows[i].sm <= builds[_i].sm)
             run(&rows[i], m);
 }
 END_TEST
@@ -614,7 +620,7 @@ static Suite *make_suite(void)
     t = tcase_create("fresh");
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_set_timeout(t, 240);
-    tcase_add_loop_test(t, fresh_ptx, 0, 2);
+    tcase_add_loop_test(t, fresh_ptx, 0, N_BUILDS);
     tcase_add_loop_test(t, products_are_exact, 0, N_PRODUCTS);
     suite_add_tcase(s, t);
     return s;

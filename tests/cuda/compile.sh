@@ -2,6 +2,8 @@
 # compile.sh SM OUT.ptx      all kernels that any chip from SM on takes, in one module
 # compile.sh NAME OUT.ptx    one kernel, for the least chip that takes it
 # compile.sh                 the PTX files of this folder anew, each kernel by itself
+# NVCC_FLAGS: further options of the compiler
+# shellcheck disable=SC2086 # which are words
 set -e
 cd "$(dirname "$0")"
 nvcc=nvcc
@@ -16,7 +18,7 @@ arch_of() {
     *) echo sm_80 ;;
     esac
 }
-compile_one() { "$nvcc" -std=c++17 "-arch=$(arch_of "$1")" -ptx "$1.cu" -o "$2"; }
+compile_one() { "$nvcc" $NVCC_FLAGS -std=c++17 "-arch=$(arch_of "$1")" -ptx "$1.cu" -o "$2"; }
 if [ -f "$1.cu" ]; then
     compile_one "$1" "$2"
     exit
@@ -31,7 +33,7 @@ if [ $# -eq 2 ]; then
             cat "$f" >>"$all/all.cu"
         fi
     done
-    "$nvcc" -std=c++17 "-arch=sm_$1" -ptx "$all/all.cu" -o "$2"
+    "$nvcc" $NVCC_FLAGS -std=c++17 "-arch=sm_$1" -ptx "$all/all.cu" -o "$2"
     exit
 fi
 for f in *.cu; do
