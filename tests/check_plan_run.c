@@ -853,6 +853,55 @@ struct turn_params {
     int32_t rows, cols, swizzle_bytes;
 };
 
+enum { TURN_ROUNDS = 5, TURN_ROWS = 8, TURN_COLS = 64 };
+
+/* Rounds that turn a tile in one buffer: threads store what others copy out, and the next round's stores come behind those copies. */
+static void turn_rounds_body(pl_builder *b, const void *params)
+{
+    const pl_copy_opt out = {.how = PL_HOW_ELEMENTS};
+    (void)params;
+    pl_ref tile = pl_smem(b, PL_F32, PL_SHAPE(TURN_ROWS, TURN_COLS), PL_SWIZZLE(0));
+    PL_FOR(b, i, 0, TURN_ROUNDS)
+    {
+        const pl_offs at = PL_OFF(b, i, 0);
+        pl_val v = pl_load(b, pl_tile(b, pl_param(b, 0), at, PL_SHAPE(TURN_COLS, TURN_ROWS)));
+        pl_store(b, pl_transpose(b, tile), v);
+        pl_commit_smem(b);
+        pl_copy_smem_to_gmem_ex(
+            b, tile, pl_tile(b, pl_param(b, 1), at, PL_SHAPE(TURN_ROWS, TURN_COLS)), &out);
+        pl_wait_smem_to_gmem(b, 0);
+    }
+}
+TENSORS(turn_rounds, 1, 1);
+
+START_TEST(copies_of_a_round_are_made_before_the_next_stores)
+{
+    driver_use(chips[_i], "eager");
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(TURN_ROUNDS * TURN_COLS, TURN_ROWS), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(TURN_ROUNDS * TURN_ROWS, TURN_COLS), 0, 0);
+    struct ask a = {.kernel = &turn_rounds,
+                    .arch = chips[_i],
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    void *from = fill_random(&x);
+    run_ok(&a);
+    void *to = fetch(&y);
+    for (int64_t i = 0; i < TURN_ROUNDS * TURN_ROWS * TURN_COLS; i++) {
+        const int64_t round = i / (TURN_ROWS * TURN_COLS), row = i / TURN_COLS % TURN_ROWS,
+                      col = i % TURN_COLS;
+        ck_assert_msg(get_elem(to, PL_F32, i) ==
+                          get_elem(from, PL_F32, (round * TURN_COLS + col) * TURN_ROWS + row),
+                      "sm_%d: round %d row %d column %d", chips[_i], (int)round, (int)row,
+                      (int)col);
+    }
+    free(from);
+    free(to);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 static void turn_body(pl_builder *b, const void *params)
 {
     const struct turn_params *p = params;
@@ -914,6 +963,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, copies_are_exact_in_every_way, 0, 2 * N_CHIPS);
     tcase_add_loop_test(t, copies_of_odd_sizes_and_unaligned_bases_are_exact, 0, N_CHIPS);
     tcase_add_loop_test(t, copies_of_every_rank_are_exact, 0, N_CHIPS);
+    tcase_add_loop_test(t, copies_of_a_round_are_made_before_the_next_stores, 0, N_CHIPS);
     tcase_add_loop_test(t, pipes_are_right_for_every_number_of_steps, 0, 5);
     tcase_add_loop_test(t, elementwise_operations_are_right_in_every_type, 0, 10);
     tcase_add_loop_test(t, casts_are_exact_between_all_types, 0, 14);

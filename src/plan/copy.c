@@ -421,15 +421,29 @@ static void note_way(const struct pl_copy *c, enum way way)
     pl_lower_note(c->l, c->op, names[way]);
 }
 
-static void lower_copy(struct pl_copy *c)
+static void find_operands(struct pl_copy *c)
 {
-    struct pl_lower *l = c->l;
+    const struct pl_lower *l = c->l;
     c->g = pl_ir_ref(l->fn, c->global);
     c->s = pl_ir_ref(l->fn, c->shared);
     c->ga = &l->fn->arrays.data[c->g->array];
     c->place = &l->places[c->s->array];
     c->es = pl_elem_bytes(c->ga->dtype);
     c->n_bytes = (uint32_t)pl_shared_bytes(c->ga->dtype, pl_shape_n_elems(&c->g->shape));
+}
+
+bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op)
+{
+    struct pl_copy c = {.l = l, .op = op, .global = op->refs[1], .shared = op->refs[0]};
+    find_operands(&c);
+    const enum way way = choose(&c);
+    return way == WAY_ELEMENTS || (way == WAY_BULK ? may_hang_over(&c) : has_clip(&c));
+}
+
+static void lower_copy(struct pl_copy *c)
+{
+    struct pl_lower *l = c->l;
+    find_operands(c);
     const enum way way = choose(c);
     note_way(c, way);
     if (c->op->how != PL_HOW_AUTO && c->op->how != PL_HOW_ELEMENTS && way == WAY_ELEMENTS)

@@ -451,6 +451,8 @@ void pl_lower_epilogue(struct pl_lower *l);
 void pl_lower_drop_barriers(struct pl_steps *steps);
 void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
+/* Do threads read what the copy takes out of shared memory, or may they at run time? */
+bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op);
 /* One arrival at a barrier of the cluster, expecting n more bytes, under the guard. */
 void pl_arrive_tx_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd n);
 /* n arrivals of the leader that leave the phase open: more of the same event follow. */

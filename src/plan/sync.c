@@ -147,6 +147,8 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
             l->tmem.is_read = true;
         if (op->code == PL_OP_STORE_TMEM)
             l->tmem.is_written = true;
+        if (op->code == PL_OP_COPY_OUT && pl_copy_out_is_by_threads(l, op))
+            record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], false, 0);
         const int n_operands = op->code == PL_OP_WGMMA ? 2 : op->code == PL_OP_WGMMA_VAL;
         for (int i = 1; i <= n_operands; i++)
             record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
