@@ -210,6 +210,15 @@ void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lva
     }
 }
 
+/* Which of the first n addresses is this one; n: none. Rows of a fragment have the same columns, so what is spread over them is read once. */
+static uint32_t first_at(const struct pl_opnd *addrs, uint32_t n, const struct pl_opnd *addr)
+{
+    uint32_t i = 0;
+    while (i < n && (addrs[i].u.reg.id != addr->u.reg.id || addrs[i].imm != addr->imm))
+        i++;
+    return i;
+}
+
 /*
  * A value of shape `to` whose element i is the scratch element that lies at the row-major index, in shape `from`, of i without
  * axis `axis` (-1: the shapes are equal). Threads beyond the array read element 0.
@@ -220,8 +229,9 @@ static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to,
     const uint32_t es = pl_scratch_elem_bytes(v->dtype);
     const uint32_t n = v->lay.n_chunks * v->lay.vec;
     const int run = pl_lay_run_axis(&v->lay, to->rank);
-    struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
-    for (uint32_t k = 0; elems != NULL && k < v->lay.n_chunks; k++) {
+    struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems),
+                   *addrs = pl_arena_array(l->arena, v->lay.n_chunks, sizeof *addrs);
+    for (uint32_t k = 0; elems != NULL && addrs != NULL && k < v->lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
         pl_chunk_coords(l, to, &v->lay, k, at);
         struct pl_opnd lin = pl_opnd_imm(0);
@@ -241,8 +251,12 @@ static void gather(struct pl_lower *l, const pl_shape *from, const pl_shape *to,
             lin = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, lin, pl_opnd_imm(0),
                                            pl_opnd_reg(p)));
         struct pl_opnd addr = pl_scratch_addr(l, lin, es);
+        addrs[k] = addr;
+        const uint32_t same = axis >= 0 ? first_at(addrs, k, &addr) : k;
         for (uint32_t i = 0; i < v->lay.vec; i++) {
-            if (i == 0 || step != 0)
+            if (same < k)
+                elems[k * v->lay.vec + i] = elems[same * v->lay.vec + i];
+            else if (i == 0 || step != 0)
                 elems[k * v->lay.vec + i] = pl_scratch_load(l, v->dtype, addr);
             else
                 elems[k * v->lay.vec + i] = elems[k * v->lay.vec];
