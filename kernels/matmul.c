@@ -367,23 +367,21 @@ pl_ref pl_mm_plane(pl_builder *b, int32_t param, const struct pl_mm_place *at)
     return pl_at_indices(b, pl_param(b, param), at->n_lead, at->lead);
 }
 
-/* x * logistic(scale * x), by way of 2^x; right at both ends: the power is 0 or infinite there. */
-static pl_val gated(pl_builder *b, pl_val x, pl_val slope)
+/* x / (1 + 2^e); right at both ends: the power is 0 or infinite there. */
+static pl_val gated(pl_builder *b, pl_val x, pl_val e)
 {
-    const double log2e = 1.4426950408889634;
-    pl_val e = pl_exp2(b, pl_mul(b, slope, -log2e));
-    return pl_mul(b, x, pl_rcp(b, pl_add(b, e, 1.0f)));
+    return pl_mul(b, x, pl_rcp(b, pl_add(b, pl_exp2(b, e), 1.0f)));
 }
 
 static pl_val activate(pl_builder *b, int32_t activation, pl_val x)
 {
+    const double log2e = 1.4426950408889634;
     switch ((pl_activation)activation) {
     case PL_ACTIVATION_RELU: return pl_max(b, x, 0.0f);
-    case PL_ACTIVATION_SILU: return gated(b, x, x);
+    case PL_ACTIVATION_SILU: return gated(b, x, pl_mul(b, x, -log2e)); /* logistic of x */
     case PL_ACTIVATION_GELU: { /* logistic of twice sqrt(2 / pi) (x + 0.044715 x^3) */
-        pl_val cubic =
-            pl_fma(b, pl_mul(b, x, x), 0.044715f * 1.5957691216057308f, 1.5957691216057308f);
-        return gated(b, x, pl_mul(b, x, cubic));
+        const double slope = -log2e * 1.5957691216057308;
+        return gated(b, x, pl_mul(b, x, pl_fma(b, pl_mul(b, x, x), 0.044715 * slope, slope)));
     }
     case PL_ACTIVATION_NONE:
     case PL_ACTIVATION_COUNT: break;
@@ -426,6 +424,20 @@ pl_val pl_mm_epilogue(pl_builder *b, const struct pl_mm_config *p, const struct 
     if (pl_has_arg(b, PL_MM_C))
         part.c = pl_load(b, pl_window(b, pl_mm_plane(b, PL_MM_C, at), mn, s));
     return pl_mm_finish(b, p, &part);
+}
+
+bool pl_mm_is_long(pl_builder *b, const struct pl_mm_config *p)
+{
+    return pl_has_arg(b, PL_MM_C) || pl_has_arg(b, PL_MM_BIAS) ||
+           p->activation != PL_ACTIVATION_NONE || !pl_has_fact(b, PL_MM_Y, PL_FACT_ALIGN16);
+}
+
+pl_val pl_mm_choose(pl_builder *b, pl_val i, const pl_val *parts, int32_t n)
+{
+    pl_val v = parts[0];
+    for (int32_t k = 1; k < n; k++)
+        v = pl_select(b, pl_eq(b, i, k), parts[k], v);
+    return v;
 }
 
 static void body(pl_builder *b, const void *params)

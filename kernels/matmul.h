@@ -91,6 +91,13 @@ pl_ref pl_mm_plane(pl_builder *b, int32_t param, const struct pl_mm_place *at);
 pl_val pl_mm_epilogue(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_place *at,
                       pl_val sum, pl_offs mn, pl_shape s);
 
+/*
+ * Is what follows the sums long as text: operands or an activation, or a y that leaves element by element? Then the parts of a tile are
+ * written by a loop, though their sums are in registers that have no index: part i of n is chosen among all of them.
+ */
+bool pl_mm_is_long(pl_builder *b, const struct pl_mm_config *p);
+pl_val pl_mm_choose(pl_builder *b, pl_val i, const pl_val *parts, int32_t n);
+
 /* The same for a body that brings c in its own way: c is its part of shape s, or none where the argument is absent. */
 struct pl_mm_part {
     pl_val sum, c;

@@ -13,24 +13,31 @@
  */
 #include "kernels/matmul.h"
 
-enum { CONSUMER_ROWS = 64, RING = 2, PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232 };
+enum {
+    CONSUMER_ROWS = 64,
+    RING = 2,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    MAX_CHUNKS = 8
+};
 
 /*
  * A tile for several CTAs comes by the engine alone: aligned, and as the instruction wants it. Without the engine three warpgroups keep
- * the registers that they begin with, too few for sums of 256 columns; and too few to find each element of an unaligned c and y while
- * two of them multiply.
+ * the registers that they begin with, too few for sums of 256 columns; and with such sums none are left to find each element of an
+ * unaligned c.
  */
 bool pl_mm_hopper_serves(const pl_request *request, const struct pl_mm_config *p)
 {
-    if (p->n_consumers > 1 && request->args[PL_MM_C].kind == PL_ARG_TENSOR &&
-        (request->facts & PL_FACT_ALIGN16_OUT) == 0)
-        return false;
     const pl_fact_set need = PL_FACT_ALIGN16 | PL_FACT_UNIT_STRIDE;
-    const bool needs_engine =
-        p->cluster_m * p->cluster_n > 1 || (p->n_consumers > 1 && p->tile_n > 128);
+    const bool has_many_sums = p->n_consumers > 1 && p->tile_n > 128,
+               needs_engine = p->cluster_m * p->cluster_n > 1 || has_many_sums,
+               is_c_odd = request->args[PL_MM_C].kind == PL_ARG_TENSOR &&
+                          (request->facts & PL_FACT_ALIGN16_OUT) == 0;
     const bool is_16_bit = pl_dtype_bits(request->args[PL_MM_A].u.tensor.dtype) == 16;
     const bool is_direct =
         is_16_bit || (request->arrangement & (PL_MM_A_IS_ACROSS | PL_MM_B_IS_ACROSS)) == 0;
+    if (has_many_sums && is_c_odd)
+        return false;
     return !needs_engine || ((request->facts & need) == need && is_direct);
 }
 
@@ -153,29 +160,41 @@ static pl_val load_c(pl_builder *b, const struct kernel *k, pl_ref c, pl_ref sta
     return pl_load(b, stage);
 }
 
+/* Chunk i of a tile whose first row for this warpgroup is m: its sums, or where they are not chosen yet those of all n chunks. */
+static void write_chunk(pl_builder *b, const struct kernel *k, const struct pl_mm_place *at,
+                        pl_val m, pl_val i, const pl_val *sums, int32_t n)
+{
+    const pl_shape s = PL_SHAPE(CONSUMER_ROWS, k->stage_cols);
+    pl_val unit = pl_sub(b, pl_warpgroup_id(b), 1),
+           col = pl_add(b, pl_mul(b, at->col, k->p->tile_n), pl_mul(b, i, k->stage_cols));
+    pl_ref stage = pl_at(b, pl_at(b, k->stage, unit), pl_rem(b, i, RING)),
+           c = pl_mm_plane(b, PL_MM_C, at);
+    struct pl_mm_part part = {.mn = PL_OFF(b, m, col), .s = s};
+    /* what may still be on its way when a slot is written again; across tiles too, so an odd number leaves none */
+    pl_wait_smem_to_gmem_read(b, k->p->tile_n / k->stage_cols % RING == 0 ? RING - 1 : 0);
+    if (c.id != 0)
+        part.c = load_c(b, k, pl_window(b, c, part.mn, s), stage, unit);
+    part.sum = pl_mm_choose(b, i, sums, n);
+    pl_store(b, stage, pl_mm_finish(b, k->p, &part));
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem(b, stage, pl_window(b, pl_mm_plane(b, PL_MM_Y, at), part.mn, s));
+}
+
 /* Chunk by chunk to y; m: the warpgroup's first row. */
 static void write_tile(pl_builder *b, const struct kernel *k, const struct pl_mm_place *at,
                        pl_ref acc, pl_val m)
 {
     const pl_shape s = PL_SHAPE(CONSUMER_ROWS, k->stage_cols);
-    pl_val unit = pl_sub(b, pl_warpgroup_id(b), 1);
-    pl_ref ring = pl_at(b, k->stage, unit), y = pl_mm_plane(b, PL_MM_Y, at),
-           c = pl_mm_plane(b, PL_MM_C, at);
-    const int32_t n_chunks = k->p->tile_n / k->stage_cols;
-    /* what may still be on its way when a slot is written again; across tiles too, so an odd number leaves none */
-    const int32_t n_pending = n_chunks % RING == 0 ? RING - 1 : 0;
-    for (int32_t i = 0; i < n_chunks; i++) {
-        pl_val n = pl_add(b, pl_mul(b, at->col, k->p->tile_n), i * k->stage_cols);
-        struct pl_mm_part part = {.mn = PL_OFF(b, m, n), .s = s};
-        pl_ref stage = pl_at(b, ring, i % RING);
-        pl_wait_smem_to_gmem_read(b, n_pending);
-        if (c.id != 0)
-            part.c = load_c(b, k, pl_window(b, c, part.mn, s), stage, unit);
-        part.sum = pl_acc_load(b, pl_tile(b, acc, PL_OFF(b, 0, i), s));
-        pl_store(b, stage, pl_mm_finish(b, k->p, &part));
-        pl_commit_smem(b);
-        pl_copy_smem_to_gmem(b, stage, pl_window(b, y, part.mn, s));
+    const int32_t n = k->p->tile_n / k->stage_cols;
+    pl_val sums[MAX_CHUNKS];
+    for (int32_t i = 0; i < n; i++)
+        sums[i] = pl_acc_load(b, pl_tile(b, acc, PL_OFF(b, 0, i), s));
+    if (pl_mm_is_long(b, k->p)) {
+        PL_FOR(b, i, 0, n) { write_chunk(b, k, at, m, i, sums, n); }
+        return;
     }
+    for (int32_t i = 0; i < n; i++)
+        write_chunk(b, k, at, m, pl_lit_i(b, i), &sums[i], 1);
 }
 
 static void multiply_tiles(pl_builder *b, const struct kernel *k)

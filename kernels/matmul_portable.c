@@ -13,8 +13,8 @@
 enum { PART_COLS = 32, STEP_BYTES = 32, MAX_PARTS = 4 };
 
 /*
- * The chip, and its types. The largest tiles where tensor copies leave threads their registers and c and y are not found element by
- * element, and only the smallest ones of what is moved byte by byte.
+ * The chip, and its types. The largest tiles where tensor copies leave threads their registers, and only the smallest ones of what is
+ * moved byte by byte.
  */
 bool pl_mm_portable_serves(const pl_request *request, const struct pl_mm_config *p)
 {
@@ -23,12 +23,10 @@ bool pl_mm_portable_serves(const pl_request *request, const struct pl_mm_config 
     const bool is_fp8 = a == PL_E4M3 || a == PL_E5M2, is_8_bit = pl_dtype_bits(a) == 8;
     const bool is_aligned =
         (request->facts & PL_FACT_ALIGN16) != 0 && (request->facts & PL_FACT_UNIT_STRIDE) != 0;
-    const bool is_out_aligned =
-        request->args[PL_MM_C].kind != PL_ARG_TENSOR || (request->facts & PL_FACT_ALIGN16_OUT) != 0;
     const bool is_direct =
         is_aligned && (request->arrangement & (PL_MM_A_IS_ACROSS | PL_MM_B_IS_ACROSS)) == 0;
     return (arch < 90 || arch >= 120) && (arch >= 89 || !is_fp8) &&
-           (p->tile_m <= 128 || (arch >= 120 && is_aligned && is_out_aligned)) &&
+           (p->tile_m <= 128 || (arch >= 120 && is_aligned)) &&
            (p->tile_m * p->tile_n <= 64 * 64 || !is_8_bit || is_direct);
 }
 
@@ -125,6 +123,26 @@ static void multiply(pl_builder *b, const struct operands *both, pl_val slot, pl
         pl_store(b, sums[i], v[i]);
 }
 
+struct target {
+    const struct pl_mm_config *p;
+    const struct pl_mm_place *at;
+    pl_ref stage, y;
+    pl_val m; /* first row of the warpgroup */
+    pl_shape s;
+};
+
+/* Part i of the columns. */
+static void write_part(pl_builder *b, const struct target *t, pl_val i, pl_val sum)
+{
+    pl_val n = pl_add(b, pl_mul(b, t->at->col, t->p->tile_n), pl_mul(b, i, t->s.d[1]));
+    const pl_offs mn = PL_OFF(b, t->m, n);
+    pl_val v = pl_mm_epilogue(b, t->p, t->at, sum, mn, t->s);
+    pl_wait_smem_to_gmem_read(b, 0);
+    pl_store(b, t->stage, v);
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem(b, t->stage, pl_window(b, t->y, mn, t->s));
+}
+
 /* Part by part to y, through the memory of a's slots, which nobody reads any more. */
 static void write_tile(pl_builder *b, const struct pl_mm_config *p, const struct pl_mm_place *at,
                        const struct operands *both, const pl_ref *sums)
@@ -136,15 +154,19 @@ static void write_tile(pl_builder *b, const struct pl_mm_config *p, const struct
                           pl_mma_transforms(b, t, s.d[1]));
     pl_ref stage = pl_at(b, all, pl_warpgroup_id(b));
     pl_val m = pl_add(b, pl_mul(b, at->row, p->tile_m), pl_mul(b, pl_warpgroup_id(b), both->rows));
+    const struct target out = {.p = p, .at = at, .stage = stage, .y = y, .m = m, .s = s};
+    pl_val v[MAX_PARTS];
+    for (int32_t i = 0; i < both->n_parts; i++)
+        v[i] = pl_load(b, sums[i]);
     pl_bar_sync(b, PL_SCOPE_CTA);
-    for (int32_t i = 0; i < both->n_parts; i++) {
-        pl_val n = pl_add(b, pl_mul(b, at->col, p->tile_n), i * both->cols);
-        const pl_offs mn = PL_OFF(b, m, n);
-        pl_val v = pl_mm_epilogue(b, p, at, pl_load(b, sums[i]), mn, s);
-        pl_wait_smem_to_gmem_read(b, 0);
-        pl_store(b, stage, v);
-        pl_commit_smem(b);
-        pl_copy_smem_to_gmem(b, stage, pl_window(b, y, mn, s));
+    if (pl_mm_is_long(b, p)) {
+        PL_FOR(b, i, 0, both->n_parts)
+        {
+            write_part(b, &out, i, pl_mm_choose(b, i, v, both->n_parts));
+        }
+    } else {
+        for (int32_t i = 0; i < both->n_parts; i++)
+            write_part(b, &out, pl_lit_i(b, i), v[i]);
     }
     pl_wait_smem_to_gmem(b, 0);
 }
