@@ -432,10 +432,9 @@ bool pl_bounds_whole(const struct pl_lower *l, uint32_t ref, int run, uint32_t v
            is_cut_at_multiples(l, r, a, r->axis_of[run], vec);
 }
 
-struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
-                                 uint32_t vec)
+struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
 {
-    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1, vec);
+    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1);
 }
 
 static pl_reg compare_with(struct pl_lower *l, enum pl_sattr cmp, struct pl_opnd x, int64_t konst)
@@ -444,8 +443,7 @@ static pl_reg compare_with(struct pl_lower *l, enum pl_sattr cmp, struct pl_opnd
                             pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, x)), pl_opnd_imm(konst));
 }
 
-struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run,
-                               uint32_t vec)
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
@@ -471,9 +469,7 @@ struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl
             in.lo = skip;
             in.konst = x.konst;
             in.has_hi = true;
-            in.has_lo = has_lo && pl_affine_multiple(l->fn, &r->offset[j]) % vec != 0;
-            if (has_lo && !in.has_lo) /* the first element cuts no chunk */
-                pl_inside_also(l, &in, compare_with(l, PL_SA_CMP_le, skip, x.konst));
+            in.has_lo = has_lo;
             continue;
         }
         pl_inside_also(l, &in, compare_with(l, PL_SA_CMP_gt, left, x.konst));

@@ -197,7 +197,7 @@ static void atomic_array(struct pl_lower *l, uint32_t id, const struct pl_op *op
         pl_chunk_coords(l, shape, &lay, k, at);
         const pl_reg ragged = pl_lay_guard(l, &lay, pl_shape_n_elems(shape), k);
         if (is_bounded)
-            in = pl_bounds_chunk(l, op->refs[0], at, lay.vec);
+            in = pl_bounds_chunk(l, op->refs[0], at);
         for (uint32_t i = 0; i < lay.vec; i++) {
             const uint32_t e = k * lay.vec + i;
             const struct spot s = {.addr = address(l, op->refs[0], at),

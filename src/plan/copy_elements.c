@@ -46,7 +46,7 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
     pl_linear_coords(l, &c->g->shape, lin, at);
     const bool is_bounded = is_global && r->is_bounded;
     if (is_bounded)
-        in = pl_bounds_chunk(l, ref, at, r->vec);
+        in = pl_bounds_chunk(l, ref, at);
     in.is_whole = r->is_whole;
     pl_inside_also(l, &in, has_it);
     const struct pl_chunk chunk = {
@@ -71,14 +71,14 @@ static struct pl_opnd or_none(struct pl_lower *l, struct pl_opnd n, pl_reg p)
 static struct pl_opnd bytes_inside(const struct round *r, const struct pl_coord *at)
 {
     struct pl_lower *l = r->c->l;
-    struct pl_inside in = pl_bounds_chunk(l, r->c->global, at, r->vec);
+    struct pl_inside in = pl_bounds_chunk(l, r->c->global, at);
     if (r->is_whole || !in.has_hi)
         return or_none(l, pl_opnd_imm(r->vec * r->c->es), pl_inside_guard(l, &in, 0, true));
     struct pl_opnd n = pl_ix_sub(&l->b, PL_ST_s32, in.hi, pl_opnd_imm(in.konst));
     n = pl_ix_min(&l->b, PL_ST_s32, n, pl_opnd_imm(r->vec));
     n = pl_ix_max(&l->b, PL_ST_s32, n, pl_opnd_imm(0));
-    in.has_hi =
-        false; /* nor does the first element cut a chunk, which begins at a multiple of its width */
+    /* A chunk begins at a multiple of its width: it lies below the first element as a whole, or not at all. */
+    in.has_hi = false;
     return pl_ix_mul(&l->b, PL_ST_s32, or_none(l, n, pl_inside_guard(l, &in, 0, true)),
                      pl_opnd_imm(r->c->es));
 }

@@ -47,7 +47,7 @@ static struct source find_source(const struct gather *g, struct pl_opnd to_row, 
     i = pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, i, pl_opnd_imm(0),
                                  pl_opnd_reg(names_a_row)));
     struct source s = {.at = {{.thread = i, .bound = INT32_MAX}, col}};
-    s.in = pl_bounds_chunk(l, g->from, s.at, vec);
+    s.in = pl_bounds_chunk(l, g->from, s.at);
     s.in.is_whole = pl_bounds_whole(l, g->from, g->f->shape.rank - 1, vec);
     pl_inside_also(l, &s.in, names_a_row);
     return s;

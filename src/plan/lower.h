@@ -299,10 +299,9 @@ struct pl_inside {
     bool
         is_whole; /* all elements are inside, or none: the caller's, who asks pl_bounds_whole once */
 };
-struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
-                                 uint32_t vec);
-struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run,
-                               uint32_t vec);
+struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
+                               int run);
 /* No bound cuts chunks of vec elements along axis `run`, which begin at multiples of vec. */
 bool pl_bounds_whole(const struct pl_lower *l, uint32_t ref, int run, uint32_t vec);
 /* Where predicate p holds too. */

@@ -479,7 +479,7 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
     pl_chunk_coords(l, p->shape, &p->lay, k, at);
     if (is_bounded)
-        in = pl_bounds_run(l, p->a->ref, at, run, p->lay.vec);
+        in = pl_bounds_run(l, p->a->ref, at, run);
     in.is_whole = p->is_whole;
     pl_reg ragged = ragged_guard(p, k);
     if (is_bounded)
