@@ -29,6 +29,19 @@ bool pl_emu_runs_target(uint16_t sm, uint16_t target, char suffix)
 
 /* ---- variables ------------------------------------------------------------------------------------------------------------------------ */
 
+/* Managed variables lie in the host's memory, at one address for both. CUDA C++ Programming Guide, "Unified Memory Programming" */
+static const struct pl_emu_allocation *place(struct pl_emu_program *p, const struct pl_ptx_var *v)
+{
+    if (!v->is_managed)
+        return pl_emu_memory_alloc(p->device->memory, v->n_bytes, v->align_bytes, v->name);
+    uint64_t align_bytes = v->align_bytes < 16 ? 16 : v->align_bytes;
+    uint8_t *host = pl_arena_alloc(&p->arena, (size_t)(v->n_bytes + align_bytes));
+    if (host == NULL)
+        return NULL;
+    host += -(uintptr_t)host & (align_bytes - 1);
+    return pl_emu_memory_register(p->device->memory, host, v->n_bytes);
+}
+
 static bool is_placed(const struct pl_ptx_var *v)
 {
     return (v->space == PL_PTX_SPACE_GLOBAL || v->space == PL_PTX_SPACE_CONST) && !v->is_extern;
@@ -48,8 +61,7 @@ static void place_variables(struct pl_emu_program *p, struct pl_diags *diags)
             pl_d_emu_unresolved(diags, where, v->name);
         if (!is_placed(v))
             continue;
-        const struct pl_emu_allocation *a =
-            pl_emu_memory_alloc(p->device->memory, v->n_bytes, v->align_bytes, v->name);
+        const struct pl_emu_allocation *a = place(p, v);
         if (a == NULL) {
             pl_d_emu_var_memory(diags, where, v->name, v->n_bytes);
             continue;

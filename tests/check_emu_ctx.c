@@ -315,6 +315,35 @@ START_TEST(host_memory_is_seen_by_kernels)
 }
 END_TEST
 
+/* __managed__ in CUDA C++: host and device use it at one address, with what it is initialised to. */
+START_TEST(managed_variable_is_seen_by_both)
+{
+    static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".global .attribute(.managed) .align 64 .u32 both[20] = {5, 6};\n"
+                               ".visible .entry k() { .reg .b32 v; ld.global.u32 v, [both];\n"
+                               "  mad.lo.u32 v, v, 3, 1; st.global.u32 [both + 76], v; ret; }\n";
+    struct fixture f = begin();
+    CUmodule m;
+    CUfunction k;
+    CUdeviceptr p;
+    size_t n_bytes;
+    (void)f;
+    ok(cu.cuModuleLoadData(&m, text));
+    ok(cu.cuModuleGetFunction(&k, m, "k"));
+    ok(cu.cuModuleGetGlobal_v2(&p, &n_bytes, m, "both"));
+    ck_assert_uint_eq(n_bytes, 80);
+    ck_assert_uint_eq(p % 64, 0);
+    volatile uint32_t *both = (uint32_t *)(uintptr_t)p;
+    ck_assert_uint_eq(both[1], 6);
+    ck_assert_uint_eq(both[19], 0);
+    both[0] = 100;
+    ok(cu.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    ok(cu.cuCtxSynchronize());
+    ck_assert_uint_eq(both[19], 301);
+    ok(cu.cuModuleUnload(m));
+}
+END_TEST
+
 START_TEST(pointers_are_described)
 {
     struct fixture f = begin();
@@ -738,6 +767,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, fills_of_every_width);
     tcase_add_test(t, copies_of_boxes);
     tcase_add_test(t, host_memory_is_seen_by_kernels);
+    tcase_add_test(t, managed_variable_is_seen_by_both);
     tcase_add_test(t, pointers_are_described);
     tcase_add_test(t, pools_and_stream_order);
     tcase_add_test(t, two_devices);
