@@ -438,6 +438,10 @@ static const struct gather_case {
     {PL_F64, {2, {50, 6}}, {132, 6, 0, 0, 0, 0, 0}, 7, 0, true},
     {PL_F32, {2, {50, 64}}, {16, 64, 0, 0, 0, 0, 1}, 7, 0, true},
     {PL_F32, {2, {1, 4}}, {4, 4, 0, 0, 0, 0, 0}, 7, 0, true},
+    {PL_F16, {2, {50, 80}}, {32, 32, 0, -8, 0, 0, 0}, 7, 0, true}, /* begins ahead of the row */
+    {PL_F32, {2, {50, 64}}, {16, 64, 0, -4, 0, 0, 0}, 7 | PL_FACT_WHOLE16, 0, true},
+    {PL_F32, {2, {50, 64}}, {16, 32, 0, -32, 0, 0, 0}, 7, 3, true}, /* all of it does */
+    {PL_F32, {2, {50, 64}}, {16, 24, 0, -5, 0, -3, 0}, 7, 0, false},
 };
 enum { N_GATHER = sizeof gather_cases / sizeof gather_cases[0], N_ROUNDS = 3 };
 
@@ -491,8 +495,8 @@ static void run_gather(const struct gather_case *c, int arch)
             (int64_t)get_elem(index, PL_I32, p->is_one ? k_row / p->n * p->n : k_row);
         const int64_t end = p->clip != 0 ? p->clip : c->tensor.d[0],
                       limit = p->col != 0 || p->row != 0 ? 64 : INT64_MAX;
-        const bool is_in =
-            at >= 0 && at < limit && at + p->row < end && col + p->col < c->tensor.d[1];
+        const bool is_in = at >= 0 && at < limit && at + p->row >= 0 && at + p->row < end &&
+                           col + p->col >= 0 && col + p->col < c->tensor.d[1];
         const double want =
             is_in ? get_elem(from, c->t, (at + p->row) * c->tensor.d[1] + col + p->col) : 0.0;
         ck_assert_msg(get_elem(got, c->t, i) == want, "case %d sm_%d element %lld: got %g, not %g",

@@ -150,12 +150,8 @@ static void bulk_row(const struct gather *g, struct pl_opnd row)
                          bar = pl_bar_addr(l, g->op->bar);
     const struct source s = find_source(g, row, to[1], (uint32_t)g->n_cols);
     pl_build_jump(&l->b, fill, pl_inside_guard(l, &s.in, (uint32_t)g->n_cols - 1, true), true);
-    if (s.in.has_lo)
-        pl_build_jump(&l->b, fill,
-                      pl_build_compare(&l->b, PL_SA_CMP_gt, PL_ST_s32,
-                                       pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, s.in.lo)),
-                                       pl_opnd_imm(0)),
-                      false);
+    if (s.in.has_lo) /* the first element too, and with it all in between */
+        pl_build_jump(&l->b, fill, pl_inside_guard(l, &s.in, 0, true), true);
     uint32_t mark = pl_build_open(&l->b);
     pl_build_do2(&l->b, PL_STEP_bar_expect_tx, bar, bytes);
     pl_build_step(&l->b,
