@@ -403,8 +403,8 @@ static pl_param_decl random_decl(struct random_source *r)
     if (random_below(r, 4) == 0)
         p.dtypes = PL_DT(F32) | PL_DT(I64);
     p.is_optional = random_below(r, 4) == 0;
-    p.specialised = (pl_fact_set)random_below(r, 16);
-    p.required = random_below(r, 3) == 0 ? (pl_fact_set)random_below(r, 16) : 0;
+    p.specialised = (pl_fact_set)random_below(r, 64);
+    p.required = random_below(r, 3) == 0 ? (pl_fact_set)random_below(r, 64) : 0;
     return p;
 }
 

@@ -43,7 +43,7 @@ static bool is_dense(const pl_tensor *t)
 
 static bool is_whole16(const pl_tensor *t)
 {
-    return t->rank == 0 || t->shape[t->rank - 1] % (128 / pl_dtype_bits(t->dtype)) == 0;
+    return t->rank == 0 || t->shape[t->rank - 1] % 128 * pl_dtype_bits(t->dtype) % 128 == 0;
 }
 
 pl_fact_set pl_fact_among(const pl_tensor *t, pl_fact_set which)

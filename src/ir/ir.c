@@ -173,7 +173,7 @@ static int64_t multiple_of_dim(const struct pl_fn *fn, const struct pl_op *op)
     const struct pl_array *a = &fn->arrays.data[pl_ir_ref(fn, fn->param_refs[op->n])->array];
     const bool is_whole =
         op->axis == a->shape.rank - 1 && (fn->request.args[op->n].facts & PL_FACT_WHOLE16) != 0;
-    return is_whole ? 128 / pl_dtype_bits(a->dtype) : 1;
+    return is_whole ? 128 / lowest_bit(pl_dtype_bits(a->dtype)) : 1; /* of 6 bits 64, not 21 */
 }
 
 static int64_t multiple_of(const struct pl_fn *fn, uint32_t val, int depth)

@@ -418,7 +418,7 @@ static bool is_cut_at_multiples(const struct pl_lower *l, const struct pl_ref_in
     bool is_end_fine = true;
     if (r->space == PL_SPACE_GMEM)
         is_end_fine = a->shape.d[j] >= 0 ? a->shape.d[j] % n == 0
-                                         : j == a->shape.rank - 1 && n * bits <= 128 &&
+                                         : j == a->shape.rank - 1 && 128 % (n * bits) == 0 &&
                                                pl_array_has_fact(l, a, PL_FACT_WHOLE16);
     return is_end_fine && pl_affine_multiple(l->fn, &r->offset[j]) % n == 0 &&
            (!r->has_clip[j] || pl_affine_multiple(l->fn, &r->clip[j]) % n == 0);
