@@ -120,6 +120,24 @@ START_TEST(row_has_an_instruction_that_parses_to_it_and_prints_back)
 }
 END_TEST
 
+START_TEST(heads_are_those_of_rows)
+{
+    static const char *const heads[] = {
+#define NAME(text) text,
+#include "jit/ptx/name.def"
+#undef NAME
+    };
+    for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++) {
+        const size_t n_bytes = strlen(heads[h]);
+        bool is_met = false;
+        for (int i = 1; i < PL_PTX_COUNT; i++)
+            is_met |= strncmp(pl_ptx_infos[i].mnemonic, heads[h], n_bytes) == 0 &&
+                      strchr(".", pl_ptx_infos[i].mnemonic[n_bytes]) != NULL;
+        ck_assert_msg(is_met, "no row's mnemonic begins with %s", heads[h]);
+    }
+}
+END_TEST
+
 START_TEST(rows_of_an_opcode_lie_together)
 {
     struct pl_arena a = {0};
@@ -214,6 +232,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("rows");
     tcase_add_unchecked_fixture(t, read_rows, free_rows);
     tcase_set_timeout(t, 120);
+    tcase_add_test(t, heads_are_those_of_rows);
     tcase_add_test(t, rows_of_an_opcode_lie_together);
     tcase_add_loop_test(t, row_has_an_instruction_that_parses_to_it_and_prints_back, 1,
                         PL_PTX_COUNT);

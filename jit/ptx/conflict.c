@@ -158,6 +158,12 @@ static const char *find_tensor_mode(const struct pl_ptx_ins *ins)
     return is_im2col && dim < PL_PTX_MOD_DIM_D3 ? text_of(mode) : NULL;
 }
 
+/* N of an integer wgmma goes in steps of 16 from 32 on. PTX ISA, wgmma.mma_async: Matrix Shape */
+static const char *find_odd_n(const struct pl_ptx_ins *ins, const char *shape)
+{
+    return ins->shape_n > 24 && ins->shape_n % 16 != 0 ? shape : NULL;
+}
+
 static const char *find_in_types(const struct pl_ptx_ins *ins)
 {
     uint8_t scale = ins->mods[PL_PTX_CAT_SCALE_VEC];
@@ -172,10 +178,9 @@ static const char *find_in_types(const struct pl_ptx_ins *ins)
     case PL_PTX_cvt_float_float: return find_float_conversion(ins);
     case PL_PTX_cvt_bf16_float: return find_bf16_rounding(ins);
     case PL_PTX_wgmma_s32_i8_ss:
-    case PL_PTX_wgmma_s32_i8_rs:
+    case PL_PTX_wgmma_s32_i8_rs: return find_odd_n(ins, "m64nNk32 of that N");
     case PL_PTX_wgmma_s32_b1_ss:
-    case PL_PTX_wgmma_s32_b1_rs: /* PTX ISA, "Shape of Matrices": N of integers goes in steps of 16 from 32 on */
-        return ins->shape_n > 24 && ins->shape_n % 16 != 0 ? "m64nNk32 of that N" : NULL;
+    case PL_PTX_wgmma_s32_b1_rs: return find_odd_n(ins, "m64nNk256 of that N");
     case PL_PTX_mma_m8n8k4_f16: /* f16 does not hold a sum begun in f32 */
         return ins->types[0] == PL_PTX_TYPE_F16 && ins->types[3] == PL_PTX_TYPE_F32 ? "f32" : NULL;
     case PL_PTX_mma_m16n8k64_mxf4nvf4: /* four scales of ue4m3, or two of ue8m0 */

@@ -102,8 +102,10 @@ static void add_heads(struct pl_ptx_parser *p)
     for (uint16_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         struct pl_ptx_opcode *op = find_opcode(p, (struct span){heads[i], strcspn(heads[i], ".")});
         PL_ASSERT(op != NULL);
-        if (op->n_heads++ == 0)
+        if (op->n_heads == 0)
             op->first_head = i;
+        PL_ASSERT(op->first_head + op->n_heads == i); /* they lie together */
+        op->n_heads++;
     }
 }
 
@@ -576,7 +578,7 @@ static void narrow_operand(const struct pl_ptx_ins *ins, struct pl_ptx_spec *spe
         spec->want = PL_PTX_WANT_ADDR;
 }
 
-/* May registers be wider than the type? PTX ISA, "Operand Size Exceeding Instruction-Type Size"; not here. */
+/* May registers be wider than the type? PTX ISA, "Operand Size Exceeding Instruction-Type Size", but for the forms that ptxas excepts. */
 static bool has_wide_registers(enum pl_ptx_form form)
 {
     static const char *const opcodes[] = {"cvt", "ld", "ldu", "st"};
