@@ -555,6 +555,104 @@ START_TEST(the_tpu_model_is_refused)
 }
 END_TEST
 
+/* ---- reads and the grid before ---- */
+
+enum grid_order {
+    NO_WAIT,
+    WAIT_FIRST,
+    WAIT_LAST,
+    IN_BOTH_BRANCHES,
+    BEHIND_A_LOOP, /* which may have no round */
+    IN_A_LOOP,
+    IN_ANOTHER_ROLE,
+    BEHIND_A_BARRIER,
+    WRITTEN_ONLY
+};
+
+static void read_in_roles(pl_builder *b, bool has_barrier)
+{
+    pl_block_warpgroups(b, 2);
+    pl_ref t = SMEM(PL_BF16);
+    pl_bar bar = pl_barrier(b, 1);
+    PL_WARPGROUP(b, 0)
+    {
+        pl_griddep_wait(b);
+        pl_copy_gmem_to_smem(b, X_TILE, t, bar);
+    }
+    PL_WARPGROUP(b, 1)
+    {
+        if (has_barrier)
+            pl_barrier_wait(b, bar);
+        pl_load(b, X_TILE);
+    }
+}
+
+static void body_grid_order(pl_builder *b, const void *params)
+{
+    const enum grid_order order = *(const enum grid_order *)params;
+    switch (order) {
+    case NO_WAIT: pl_load(b, X_TILE); break;
+    case WAIT_FIRST:
+        pl_griddep_wait(b);
+        pl_load(b, X_TILE);
+        break;
+    case WAIT_LAST:
+        pl_load(b, X_TILE);
+        pl_griddep_wait(b);
+        break;
+    case IN_BOTH_BRANCHES:
+        PL_IF(b, pl_eq(b, pl_program_id(b, 0), 0)) { pl_griddep_wait(b); }
+        PL_ELSE(b) { pl_griddep_wait(b); }
+        pl_load(b, X_TILE);
+        break;
+    case BEHIND_A_LOOP:
+        PL_FOR(b, i, 0, pl_scalar(b, 4)) { pl_griddep_wait(b); }
+        pl_load(b, X_TILE);
+        break;
+    case IN_A_LOOP:
+        PL_FOR(b, i, 0, pl_scalar(b, 4))
+        {
+            pl_griddep_wait(b);
+            pl_load(b, X_TILE);
+        }
+        break;
+    case IN_ANOTHER_ROLE:
+    case BEHIND_A_BARRIER: read_in_roles(b, order == BEHIND_A_BARRIER); break;
+    case WRITTEN_ONLY:
+        pl_store(b, Y_TILE, 0.0f);
+        pl_griddep_wait(b);
+        break;
+    }
+}
+
+static const struct {
+    enum grid_order order;
+    bool is_constant;
+    int n_expected;
+} grid_orders[] = {
+    {NO_WAIT, false, 0},        {WAIT_FIRST, false, 0},       {WAIT_LAST, false, 1},
+    {WAIT_LAST, true, 0},       {IN_BOTH_BRANCHES, false, 0}, {BEHIND_A_LOOP, false, 1},
+    {BEHIND_A_LOOP, true, 0},   {IN_A_LOOP, false, 0},        {IN_ANOTHER_ROLE, false, 1},
+    {IN_ANOTHER_ROLE, true, 0}, {BEHIND_A_BARRIER, false, 0}, {WRITTEN_ONLY, false, 0}};
+enum { N_GRID_ORDERS = sizeof grid_orders / sizeof grid_orders[0] };
+
+START_TEST(reads_ahead_of_the_grid_before_are_told)
+{
+    struct trace_case *c = calloc(1, sizeof *c);
+    pl_param_decl params[8];
+    memcpy(params, trace_params, sizeof params);
+    params[0].is_constant = grid_orders[_i].is_constant;
+    trace_request_make(c, body_grid_order, 90, 15);
+    c->kernel.params = params;
+    memcpy(c->request.params, &grid_orders[_i].order, sizeof grid_orders[_i].order);
+    pl_diags_init(&c->diags, &c->arena);
+    ck_assert(pl_fn_init(&c->fn, &c->arena, &c->diags, &c->request) && pl_trace_run(&c->fn));
+    (void)pl_check(&c->fn);
+    ck_assert_int_eq(trace_count(c, 5021), grid_orders[_i].n_expected);
+    trace_free(c);
+}
+END_TEST
+
 /* ---- options that are traced and not served ---- */
 
 static void led_pipe(pl_builder *b, pl_where_at full, pl_where_at empty)
@@ -838,6 +936,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, each_row_has_a_body, 0, (int)(sizeof check_rows / sizeof check_rows[0]));
     tcase_add_test(t, the_tpu_model_is_refused);
     tcase_add_test(t, tma_has_at_most_five_axes);
+    tcase_add_loop_test(t, reads_ahead_of_the_grid_before_are_told, 0, N_GRID_ORDERS);
     tcase_add_test(t, unserved_options_are_refused);
     tcase_add_loop_test(t, all_of_eight_warpgroups_count_as_consumers, 0, 2);
     tcase_add_test(t, one_unit_alone_fills_a_pipe);

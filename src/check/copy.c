@@ -38,7 +38,7 @@ static void check_smem(struct pl_fn *fn, const struct pl_array *a)
 
 /* ---- copies ---- */
 
-/* What cp.reduce.async.bulk does (PTX ISA, cp.reduce.async.bulk: .op and .type). */
+/* What both ways of a reducing copy do, by tensor boxes and by bulk rows (PTX ISA, cp.reduce.async.bulk: .op and .type), but for f64. */
 static bool reduces(pl_op2 op, pl_dtype t)
 {
     const pl_dtype_set ints = PL_DT(I32) | PL_DT(U32) | PL_DT(I64) | PL_DT(U64),
