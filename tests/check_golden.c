@@ -177,13 +177,14 @@ END_TEST
  * Between the CTAs that share a pipe: shared memory alone is ordered where the consumer takes 8.6, so that no step of the main loop waits
  * for device memory; before that, the cluster's order.
  */
+static const struct {
+    int32_t cap;
+    bool is_narrow;
+} caps[] = {{0, true}, {86, true}, {85, false}, {80, false}};
+
 START_TEST(clusters_order_shared_memory_alone)
 {
     static struct text t;
-    static const struct {
-        int32_t cap;
-        bool is_narrow;
-    } caps[] = {{0, true}, {86, true}, {85, false}, {80, false}};
     const pl_shape s = PL_SHAPE(8192, 8192);
     pl_arg args[3];
     pl_error err = {0};
@@ -241,7 +242,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("golden");
     tcase_add_loop_test(t, text_is_the_golden_one, 0, N_KERNELS * N_ARCHS);
     tcase_add_loop_test(t, an_overlapping_launch_waits_before_it_reads, 0, N_KERNELS * N_ARCHS);
-    tcase_add_loop_test(t, clusters_order_shared_memory_alone, 0, 4);
+    tcase_add_loop_test(t, clusters_order_shared_memory_alone, 0, sizeof caps / sizeof *caps);
     tcase_add_loop_test(t, operands_and_results_move_each_in_its_own_way, 0,
                         sizeof places / sizeof *places);
     suite_add_tcase(s, t);

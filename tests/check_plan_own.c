@@ -181,8 +181,9 @@ static void text_is_as_expected(const struct own_params *p, const struct ask *a)
     struct build *b = build_ok(a);
     const char *end = strstr(b->out.text, "mbarrier.arrive.shared.b64"), *from = end;
     ck_assert_msg(end != NULL, "case %d has no copy by elements", (int)(p - cases));
-    while (strncmp(from, "st.shared", 9) != 0)
+    while (from > b->out.text && strncmp(from, "st.shared", 9) != 0)
         from--;
+    ck_assert_msg(from > b->out.text, "case %d stores nothing", (int)(p - cases));
     const char *fence = strstr(from, "fence.proxy.async"), *bar = strstr(from, "bar.sync");
     const bool has_fence = fence != NULL && fence < end, has_barrier = bar != NULL && bar < end;
     ck_assert_msg(has_fence == !p->is_own, "case %d: fence %d", (int)(p - cases), has_fence);
@@ -207,7 +208,7 @@ static void run_case(const struct own_params *p, int chip, const char *policy, i
     enum { ROWS = 3 };
     const int64_t width = (int64_t)p->n_slots * p->cols, cols = width - less;
     driver_use(chip, policy);
-    emu.configure("check", "race");
+    ck_assert_int_eq(emu.configure("check", "race"), 0);
     pl_tensor t[3];
     for (int i = 0; i < 3; i++)
         t[i] = tensor_new(PL_F32, PL_SHAPE(ROWS, cols), less, 0);
