@@ -450,8 +450,13 @@ static void body(pl_builder *b, const void *params)
 
 #define DT_OPERANDS (PL_DT_FLOATS | PL_DT(TF32) | PL_DT(E4M3) | PL_DT(E5M2) | PL_DT(I8))
 #define DT_SUMS     (PL_DT_FLOATS | PL_DT(I32))
-/* Operands are copied as their own alignment allows, y and c as theirs does. */
+/* Operands are copied as their own alignment allows, y and c as theirs does. Four facts in all: no PL_FACT_WHOLE16. */
 #define FACTS_OUT (PL_FACT_ALIGN16_OUT | PL_FACT_I32 | PL_FACT_UNIT_STRIDE)
+#define MATRIX(name_, role_, dtypes_, facts_)                                                      \
+    {                                                                                              \
+        .name = name_, .role = role_, .min_rank = 2, .max_rank = 5, .dtypes = dtypes_,             \
+        .specialised = facts_                                                                      \
+    }
 #define OPTIONAL(name_, role_, rank_, dtypes_, facts_)                                             \
     {                                                                                              \
         .name = name_, .role = role_,                                                              \
@@ -462,14 +467,9 @@ static void body(pl_builder *b, const void *params)
     }
 
 static const pl_param_decl params_[PL_MM_N_PARAMS] = {
-    [PL_MM_A] = PL_PARAM("a", PL_ROLE_IN, 2, 5, DT_OPERANDS),
-    [PL_MM_B] = PL_PARAM("b", PL_ROLE_IN, 2, 5, DT_OPERANDS),
-    [PL_MM_Y] = {.name = "y",
-                 .role = PL_ROLE_OUT,
-                 .min_rank = 2,
-                 .max_rank = 5,
-                 .dtypes = DT_SUMS,
-                 .specialised = FACTS_OUT},
+    [PL_MM_A] = MATRIX("a", PL_ROLE_IN, DT_OPERANDS, PL_KERNEL_FACTS),
+    [PL_MM_B] = MATRIX("b", PL_ROLE_IN, DT_OPERANDS, PL_KERNEL_FACTS),
+    [PL_MM_Y] = MATRIX("y", PL_ROLE_OUT, DT_SUMS, FACTS_OUT),
     [PL_MM_C] = OPTIONAL("c", PL_ROLE_IN, 5, DT_SUMS, FACTS_OUT),
     [PL_MM_BIAS] = OPTIONAL("bias", PL_ROLE_IN, 1, PL_DT_FLOATS, PL_FACT_I32),
     [PL_MM_ALPHA] = OPTIONAL("alpha", PL_ROLE_SCALAR, 0, PL_DT(F32), 0),

@@ -389,7 +389,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, every_configuration_is_right_where_it_serves, 0, n);
     tcase_add_loop_test(t, infinities_and_nans_are_what_they_must_be, 0, 6);
     tcase_add_loop_test(t, overlapping_launches_agree, 0, n);
-    tcase_add_loop_test(t, at_most_four_facts_are_named, 0, n);
+    tcase_add_loop_test(t, at_most_four_facts_are_named, 0, (int)pl_case_n_kernels);
     tcase_add_loop_test(t, one_build_serves_eight_shapes, 0, n);
     suite_add_tcase(s, t);
     return s;
