@@ -113,12 +113,12 @@ struct pl_opnd pl_scratch_addr(struct pl_lower *l, struct pl_opnd index, uint32_
 void pl_scratch_begin(struct pl_lower *l)
 {
     if (l->scratch_is_read)
-        pl_unit_barrier(l);
+        pl_unit_meet(l);
 }
 
 void pl_scratch_publish(struct pl_lower *l)
 {
-    pl_unit_barrier(l);
+    pl_unit_meet(l);
     l->scratch_is_read = true;
 }
 

@@ -421,29 +421,39 @@ static void note_way(const struct pl_copy *c, enum way way)
     pl_lower_note(c->l, c->op, names[way]);
 }
 
-static void find_operands(struct pl_copy *c)
+static struct pl_copy make_copy(struct pl_lower *l, const struct pl_op *op)
 {
-    const struct pl_lower *l = c->l;
-    c->g = pl_ir_ref(l->fn, c->global);
-    c->s = pl_ir_ref(l->fn, c->shared);
-    c->ga = &l->fn->arrays.data[c->g->array];
-    c->place = &l->places[c->s->array];
-    c->es = pl_elem_bytes(c->ga->dtype);
-    c->n_bytes = (uint32_t)pl_shared_bytes(c->ga->dtype, pl_shape_n_elems(&c->g->shape));
+    const bool is_in = op->code == PL_OP_COPY_IN;
+    struct pl_copy c = {.l = l,
+                        .op = op,
+                        .is_in = is_in,
+                        .global = op->refs[is_in ? 0 : 1],
+                        .shared = op->refs[is_in ? 1 : 0]};
+    c.g = pl_ir_ref(l->fn, c.global);
+    c.s = pl_ir_ref(l->fn, c.shared);
+    c.ga = &l->fn->arrays.data[c.g->array];
+    c.place = &l->places[c.s->array];
+    c.es = pl_elem_bytes(c.ga->dtype);
+    c.n_bytes = (uint32_t)pl_shared_bytes(c.ga->dtype, pl_shape_n_elems(&c.g->shape));
+    return c;
+}
+
+bool pl_copy_is_async(struct pl_lower *l, const struct pl_op *op)
+{
+    const struct pl_copy c = make_copy(l, op);
+    return choose(&c) != WAY_ELEMENTS;
 }
 
 bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op)
 {
-    struct pl_copy c = {.l = l, .op = op, .global = op->refs[1], .shared = op->refs[0]};
-    find_operands(&c);
+    const struct pl_copy c = make_copy(l, op);
     const enum way way = choose(&c);
     return way == WAY_ELEMENTS || (way == WAY_BULK ? may_hang_over(&c) : has_clip(&c));
 }
 
-static void lower_copy(struct pl_copy *c)
+static void lower_copy(struct pl_lower *l, const struct pl_op *op)
 {
-    struct pl_lower *l = c->l;
-    find_operands(c);
+    const struct pl_copy made = make_copy(l, op), *const c = &made;
     const enum way way = choose(c);
     note_way(c, way);
     if (c->op->how != PL_HOW_AUTO && c->op->how != PL_HOW_ELEMENTS && way == WAY_ELEMENTS)
@@ -479,7 +489,7 @@ static void lower_copy(struct pl_copy *c)
             pl_build_put_label(&l->b, done);
         }
     }
-    if (!c->is_in && l->has_tma) { /* a group for each copy, so that waits count copies */
+    if (!c->is_in && l->has_async_out) { /* a group for each copy, so that waits count copies */
         set_guard(l, pl_lower_leader(l));
         pl_build_do(&l->b, PL_STEP_bulk_commit);
         set_guard(l, (pl_reg){0});
@@ -490,17 +500,13 @@ static void lower_copy(struct pl_copy *c)
 void pl_lower_copy_in(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    struct pl_copy c = {
-        .l = l, .op = op, .is_in = true, .global = op->refs[0], .shared = op->refs[1]};
-    lower_copy(&c);
+    lower_copy(l, op);
 }
 
 void pl_lower_copy_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    struct pl_copy c = {
-        .l = l, .op = op, .is_in = false, .global = op->refs[1], .shared = op->refs[0]};
-    lower_copy(&c);
+    lower_copy(l, op);
 }
 
 /* Outside roles, does each warpgroup send copies of its own? */
@@ -517,7 +523,7 @@ static bool has_warpgroup_copies(const struct pl_lower *l)
 void pl_lower_wait_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
-    if (l->has_tma) {
+    if (l->has_async_out) {
         /* Each leader that issued copies waits for its own; the CTA's is the first warpgroup's. */
         const uint32_t threads = l->unit_threads;
         if (threads > 128 && has_warpgroup_copies(l))
@@ -534,6 +540,6 @@ void pl_lower_wait_out(struct pl_lower *l, uint32_t id, const struct pl_op *op)
             l->has_pending_out = false;
     }
     /* Threads that read the source are waited for by whoever of their warpgroup overwrites it, but not by others. */
-    if (l->has_tma || l->unit_threads > 128)
-        pl_unit_barrier(l);
+    if (l->has_async_out || l->unit_threads > 128)
+        pl_unit_meet(l);
 }

@@ -15,6 +15,8 @@ struct pl_copy {
     uint32_t n_bytes;
 };
 
+/* May some of it go by the copy engine? */
+bool pl_copy_is_async(struct pl_lower *l, const struct pl_op *op);
 /* The copy's predicate; none: always. */
 pl_reg pl_copy_predicate(const struct pl_copy *c);
 /*

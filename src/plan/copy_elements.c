@@ -268,15 +268,6 @@ static void arrive_later(const struct pl_copy *c)
     pl_build_do1(&l->b, PL_STEP_copy_arrive, addr);
 }
 
-/* All threads have stored, and it may be read in any way. */
-static void publish(struct pl_lower *l)
-{
-    if (l->has_tma)
-        pl_build_step(&l->b,
-                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
-    pl_unit_barrier(l);
-}
-
 bool pl_copy_by_elements(const struct pl_copy *c, bool is_outside)
 {
     struct pl_lower *l = c->l;
@@ -299,10 +290,12 @@ bool pl_copy_by_elements(const struct pl_copy *c, bool is_outside)
         arrive_later(c);
     if (!c->is_in || later != 0)
         return later != 0;
-    if (how.own == 0)
-        publish(l);
-    else
+    if (how.own == 0) {
+        pl_fence_array(l, c->s->array);
+        pl_unit_meet(l);
+    } else {
         pl_hazard_arrival(l);
+    }
     pl_arrive_leader(l, c->op->bar);
     return how.own == 0;
 }

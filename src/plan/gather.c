@@ -209,9 +209,7 @@ void pl_lower_gather_rows(struct pl_lower *l, uint32_t id, const struct pl_op *o
         by_bulk(&g);
     else
         by_elements(&g);
-    if (l->has_tma)
-        pl_build_step(&l->b,
-                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
-    pl_unit_barrier(l);
+    pl_fence_array(l, g.t->array);
+    pl_unit_meet(l);
     pl_arrive_leader(l, op->bar);
 }

@@ -466,6 +466,7 @@ static bool allocate(struct pl_lower *l)
     l->var_lays = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->var_lays);
     l->places = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->places);
     l->columns = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->columns);
+    l->touches = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->touches);
     l->hazards = pl_arena_array(l->arena, fn->arrays.n, sizeof *l->hazards);
     l->bar_offsets = pl_arena_array(l->arena, fn->groups.n, sizeof *l->bar_offsets);
     l->bar_scales = pl_arena_array(l->arena, fn->groups.n, sizeof *l->bar_scales);
@@ -605,6 +606,7 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
         return PL_E_INVALID;
     }
     pl_bar_scales(l);
+    pl_touch_find(l);
     pl_layout_walk(l);
     if (pl_arena_is_exhausted(arena))
         return PL_E_NOMEM;

@@ -69,6 +69,12 @@ struct pl_tmem_state {
     bool is_read, is_written;
 };
 
+/* What the whole program does to the memory of an SMEM array (touch.c). */
+struct pl_touch {
+    bool is_async;  /* accessed by the copy engine or the tensor core */
+    bool is_stored; /* by threads that fence nothing themselves */
+};
+
 /* What a unit's threads did to an SMEM array since the unit's last barrier. */
 struct pl_hazard {
     uint8_t has_reads, has_writes; /* by plain loads and stores */
@@ -91,6 +97,7 @@ struct pl_lower {
     uint8_t *is_copied;            /* by op id: a load of a variable that must be a copy */
     struct pl_smem_place *places;  /* by array id */
     struct pl_hazard *hazards;     /* by array id, of the current unit */
+    struct pl_touch *touches;      /* by array id: of whole memories, not of their aliases */
     struct pl_tmem_place *columns; /* by array id */
     uint32_t *bar_offsets;         /* bytes, by group id */
     uint32_t *bar_scales;          /* what an arrival counts for, by group id */
@@ -107,8 +114,9 @@ struct pl_lower {
     bool is_pair;         /* tensor operations span two CTAs */
     bool unit_has_tensor; /* the unit has tensor operations, or loads and stores of tensor memory */
 
-    /* facts of the chip and the kernel */
+    /* facts of the chip and the kernel; the second line by touch.c */
     bool has_tma, has_cluster;
+    bool has_own_text, has_async_out, has_stores_to_fence, has_far_arrivals;
     bool has_shared_order; /* fences that order shared memory alone */
     uint32_t n_threads;
     uint32_t n_ctas; /* in a cluster */
@@ -260,6 +268,7 @@ void pl_tmem_give(struct pl_lower *l);  /* after the barrier of the epilogue */
 struct pl_opnd pl_tmem_addr(struct pl_lower *l, uint32_t ref); /* of its first lane and column */
 /* Loads, stores and tensor operations: waits that the threads owe, and the fences around a barrier of threads. */
 void pl_tmem_settle_loads(struct pl_lower *l);
+void pl_tmem_settle(struct pl_lower *l); /* stores too */
 void pl_tmem_before_barrier(struct pl_lower *l);
 void pl_tmem_after_barrier(struct pl_lower *l,
                            bool is_whole);      /* all who use its columns have met */
@@ -423,7 +432,9 @@ pl_reg pl_rows_desc(struct pl_lower *l, struct pl_opnd addr); /* rows of 16 byte
 pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t block, uint32_t k);
 
 /* ---- synchronisation (sync.c) ---- */
-void pl_unit_barrier(struct pl_lower *l); /* all threads of the unit meet; clears the hazards */
+/* All threads of the unit meet; clears the hazards. meet: for shared memory; barrier: for tensor memory, too. */
+void pl_unit_meet(struct pl_lower *l);
+void pl_unit_barrier(struct pl_lower *l);
 void pl_cta_barrier(struct pl_lower *l);
 void pl_cluster_barrier_steps(struct pl_lower *l);
 void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
@@ -456,6 +467,12 @@ bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op);
 void pl_arrive_tx_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd n);
 /* n arrivals of the leader that leave the phase open: more of the same event follow. */
 void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
+
+/* ---- who touches shared memory (touch.c) ---- */
+void pl_touch_find(struct pl_lower *l); /* after the shared-memory map */
+/* What threads stored to this array, or to any, for the asynchronous accesses of it: a fence, or nothing where there are none. */
+void pl_fence_array(struct pl_lower *l, uint32_t array);
+void pl_fence_stores(struct pl_lower *l);
 
 /* ---- copies by elements (copy_elements.c) ---- */
 void pl_bar_scales(struct pl_lower *l); /* after the shared-memory map */

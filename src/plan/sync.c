@@ -62,7 +62,7 @@ void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t 
     struct pl_hazard *h = &l->hazards[memory_of(l, r->array)];
     if (conflicts(h->has_writes, h->write_key, key) ||
         (is_write && conflicts(h->has_reads, h->read_key, key)))
-        pl_unit_barrier(l);
+        pl_unit_meet(l);
     record(h, is_write, key);
 }
 
@@ -74,7 +74,7 @@ void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write)
         pl_build_step(&l->b,
                       &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
     if (h->has_writes || (is_write && h->has_reads))
-        pl_unit_barrier(l);
+        pl_unit_meet(l);
 }
 
 /*
@@ -84,7 +84,7 @@ void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write)
 void pl_hazard_arrival(struct pl_lower *l)
 {
     if (l->has_waits && l->unit_threads > 32)
-        pl_unit_barrier(l);
+        pl_unit_meet(l);
 }
 
 /* The ops of a loop's body follow its region op; among them stand weak literals, which are in no block. */
@@ -219,12 +219,15 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
 
 /* ---- threads meet ---- */
 
-void pl_unit_barrier(struct pl_lower *l)
+/* outside roles a warpgroup alone is not all who wait with the CTA's leader, nor all who use tensor memory */
+static bool is_whole(const struct pl_lower *l)
 {
-    /* outside roles a warpgroup alone is not all who wait with the CTA's leader */
-    const bool is_whole = l->role_warpgroup >= 0 || l->unit_threads >= l->n_threads,
-               has_waits = l->has_waits && !is_whole;
-    pl_tmem_before_barrier(l);
+    return l->role_warpgroup >= 0 || l->unit_threads >= l->n_threads;
+}
+
+void pl_unit_meet(struct pl_lower *l)
+{
+    const bool has_waits = l->has_waits && !is_whole(l);
     if (l->unit_threads == 32) {
         pl_build_do1(&l->b, PL_STEP_sync_warp, pl_opnd_imm(-1));
     } else if (l->n_threads == l->unit_threads) {
@@ -236,30 +239,46 @@ void pl_unit_barrier(struct pl_lower *l)
                                       pl_opnd_imm(FIRST_WARPGROUP_BARRIER));
         pl_build_do2(&l->b, PL_STEP_sync_threads, id, pl_opnd_imm(l->unit_threads));
     }
-    pl_tmem_after_barrier(l, is_whole);
     pl_hazard_clear(l);
     l->has_waits = has_waits;
+}
+
+void pl_unit_barrier(struct pl_lower *l)
+{
+    pl_tmem_before_barrier(l);
+    pl_unit_meet(l);
+    pl_tmem_after_barrier(l, is_whole(l));
+}
+
+static void cta_meet(struct pl_lower *l)
+{
+    pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER), pl_opnd_imm(l->n_threads));
+    l->cta_scratch_is_read = false;
+    pl_hazard_clear(l);
 }
 
 void pl_cta_barrier(struct pl_lower *l)
 {
     pl_tmem_before_barrier(l);
-    pl_build_do2(&l->b, PL_STEP_sync_threads, pl_opnd_imm(CTA_BARRIER), pl_opnd_imm(l->n_threads));
-    l->cta_scratch_is_read = false;
+    cta_meet(l);
     pl_tmem_after_barrier(l, true);
+}
+
+static void cluster_meet(struct pl_lower *l)
+{
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_cluster_arrive, .attrs = {PL_SA_SEM_release}});
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){.op = PL_STEP_cluster_wait, .attrs = {PL_SA_SEM_acquire}});
+    l->cta_scratch_is_read = false;
     pl_hazard_clear(l);
 }
 
 void pl_cluster_barrier_steps(struct pl_lower *l)
 {
     pl_tmem_before_barrier(l);
-    pl_build_step(&l->b,
-                  &(struct pl_sdesc){.op = PL_STEP_cluster_arrive, .attrs = {PL_SA_SEM_release}});
-    pl_build_step(&l->b,
-                  &(struct pl_sdesc){.op = PL_STEP_cluster_wait, .attrs = {PL_SA_SEM_acquire}});
-    l->cta_scratch_is_read = false;
+    cluster_meet(l);
     pl_tmem_after_barrier(l, true);
-    pl_hazard_clear(l);
 }
 
 void pl_lower_bar_sync(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -307,10 +326,8 @@ void pl_lower_commit_smem(struct pl_lower *l, uint32_t id, const struct pl_op *o
 {
     (void)id;
     (void)op;
-    if (l->has_tma)
-        pl_build_step(&l->b,
-                      &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
-    pl_unit_barrier(l);
+    pl_fence_stores(l);
+    pl_unit_meet(l);
 }
 
 /* Programmatic dependent launch: until the grids before have ended and their memory is visible; the ones after may start. */
@@ -654,7 +671,7 @@ static void init_barriers(struct pl_lower *l)
                          pl_opnd_addr((pl_reg){0}, l->bar_offsets[g] + 8 * (uint32_t)i),
                          pl_opnd_imm(count));
     }
-    if (l->has_tma)
+    if (l->has_tma && l->has_far_arrivals)
         pl_build_do(&l->b, PL_STEP_fence_bar_init);
     set_guard(l, (pl_reg){0});
 }
@@ -716,11 +733,12 @@ void pl_lower_epilogue(struct pl_lower *l)
 {
     const bool has_tmem = l->plan->launch.tmem_columns != 0;
     pl_drain_out(l);
-    l->tmem.is_read |= has_tmem; /* by some role */
-    if (l->n_ctas > 1)           /* nobody leaves while a peer may still reach into its memory */
-        pl_cluster_barrier_steps(l);
+    pl_tmem_settle(
+        l); /* then no fence is wanted: giving columns back is no asynchronous operation */
+    if (l->n_ctas > 1) /* nobody leaves while a peer may still reach into its memory */
+        cluster_meet(l);
     else if (has_tmem)
-        pl_cta_barrier(l);
+        cta_meet(l);
     pl_tmem_give(l);
     if (l->has_idle_label)
         pl_build_put_label(&l->b, l->idle_label);

@@ -117,7 +117,6 @@ void pl_tmem_take(struct pl_lower *l)
                  pl_opnd_imm(l->plan->launch.tmem_columns));
     grouped_step(l, PL_STEP_tmem_take_last, 0, pl_opnd_none(), pl_opnd_none());
     set_guard(l, (pl_reg){0});
-    l->tmem.is_written = true;
 }
 
 void pl_tmem_taken(struct pl_lower *l)
@@ -205,12 +204,17 @@ static void settle_stores(struct pl_lower *l)
     l->tmem.has_stores = false;
 }
 
+void pl_tmem_settle(struct pl_lower *l)
+{
+    pl_tmem_settle_loads(l);
+    settle_stores(l);
+}
+
 void pl_tmem_before_barrier(struct pl_lower *l)
 {
     if (!l->tmem.is_read && !l->tmem.is_written)
         return;
-    pl_tmem_settle_loads(l);
-    settle_stores(l);
+    pl_tmem_settle(l);
     pl_build_do(&l->b, PL_STEP_tensor_before);
 }
 
