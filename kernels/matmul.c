@@ -171,11 +171,22 @@ static void add_axes(pl_tensor *t, const pl_tensor *y)
     t->rank = y->rank;
 }
 
+/*
+ * Without any K nothing is read, and no tensor map has an extent of 0: an address that no map takes, so that the bodies that use them
+ * never see it.
+ */
+static void set_apart_if_empty(pl_tensor *a)
+{
+    if (extent(a, 1) == 0)
+        a->address = (uint64_t)pl_dtype_bits(a->dtype) / 8;
+}
+
 static uint32_t arrange(const pl_request *request, pl_arg *args)
 {
     uint32_t bits = 0;
     pl_tensor *const y = &args[PL_MM_Y].u.tensor;
     (void)request;
+    set_apart_if_empty(&args[PL_MM_A].u.tensor);
     for (int i = 0; i <= PL_MM_C; i++)
         if (args[i].kind == PL_ARG_TENSOR)
             add_axes(&args[i].u.tensor, y);

@@ -34,6 +34,12 @@ bool pl_mm_blackwell_serves(const pl_request *request, const struct pl_mm_config
            (p->cluster_m == 1 && (pl_dtype_bits(t) != 8 || p->tile_n <= 64));
 }
 
+/* Tensor copies, which one warp issues; else all threads of the warpgroup move elements. */
+static bool is_by_engine(pl_builder *b)
+{
+    return pl_has_fact(b, PL_MM_A, PL_FACT_ALIGN16) && pl_has_fact(b, PL_MM_A, PL_FACT_UNIT_STRIDE);
+}
+
 /* ---- operands ---- */
 
 /* One operand: tiles of `rows` (of M or N) by tile_k; of a pair, those of one CTA. K is the row axis when is_across. */
@@ -124,7 +130,7 @@ static void multiply_tiles(pl_builder *b, const struct kernel *k)
     }
 }
 
-/* Without any K nothing was multiplied, and the sums are zero. */
+/* Without any K, which tensor copies do not bring, nothing was multiplied, and the sums are zero. */
 static void clear_sums(pl_builder *b, const struct kernel *k, pl_ref sums)
 {
     PL_IF(b, pl_eq(b, k->k_tiles, 0))
@@ -156,7 +162,8 @@ static void write_tile(pl_builder *b, const struct kernel *k, const struct pl_mm
                        pl_val which)
 {
     pl_ref sums = pl_at(b, k->acc, which);
-    clear_sums(b, k, sums);
+    if (!is_by_engine(b))
+        clear_sums(b, k, sums);
     PL_FOR(b, c, 0, k->p->tile_n / k->stage_cols)
     {
         write_chunk(b, k, at, sums, c, pl_at(b, k->stage, pl_rem(b, c, RING)));
@@ -174,12 +181,6 @@ static void write_tiles(pl_builder *b, const struct kernel *k)
 }
 
 /* ---- the whole ---- */
-
-/* Tensor copies, which one warp issues; else all threads of the warpgroup move elements. */
-static bool is_by_engine(pl_builder *b)
-{
-    return pl_has_fact(b, PL_MM_A, PL_FACT_ALIGN16) && pl_has_fact(b, PL_MM_A, PL_FACT_UNIT_STRIDE);
-}
 
 static void make_pipes(pl_builder *b, struct kernel *k)
 {

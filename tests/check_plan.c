@@ -345,6 +345,24 @@ END_TEST
     "plan x sm 80\nlaunch threads 128 x 1 y 1 z 1 smem 16 params 0 registers 0 fold 0 waits 0\n"   \
     "steps pred 1 b16 0 b32 2 b64 0 b128 0 labels 1\n"
 
+/* Of the steps, those of this kind that stay. */
+static uint32_t count_left(const char *steps, enum pl_step_op op)
+{
+    struct pl_arena arena = {0};
+    struct pl_plan plan;
+    struct pl_plan_error error;
+    char text[1000];
+    uint32_t n_left = 0;
+    int n = snprintf(text, sizeof text, "%s%s", MEET_HEAD, steps);
+    ck_assert_msg(pl_plan_read(text, (size_t)n, &arena, &plan, &error), "line %u: %s\n%s",
+                  error.line, error.text, text);
+    pl_lower_drop_barriers(&arena, &plan.steps);
+    for (uint32_t i = 0; i < plan.steps.list.n; i++)
+        n_left += plan.steps.list.data[i].op == op;
+    pl_arena_fini(&arena);
+    return n_left;
+}
+
 START_TEST(barriers_that_order_nothing_are_taken_out)
 {
     static const struct {
@@ -373,21 +391,41 @@ START_TEST(barriers_that_order_nothing_are_taken_out)
          0},
         {"    sync_threads #0 #128\n    @p0 jump L0\n label L0\n    leave\n", 1},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct pl_arena arena = {0};
-        struct pl_plan plan;
-        struct pl_plan_error error;
-        char text[1000];
-        int n = snprintf(text, sizeof text, "%s%s", MEET_HEAD, cases[i].steps);
-        ck_assert_msg(pl_plan_read(text, (size_t)n, &arena, &plan, &error), "case %zu line %u: %s",
-                      i, error.line, error.text);
-        pl_lower_drop_barriers(&plan.steps);
-        uint32_t n_left = 0;
-        for (uint32_t k = 0; k < plan.steps.list.n; k++)
-            n_left += plan.steps.list.data[k].op == PL_STEP_sync_threads;
-        ck_assert_msg(n_left == cases[i].n_left, "case %zu: %u barriers", i, n_left);
-        pl_arena_fini(&arena);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ck_assert_msg(count_left(cases[i].steps, PL_STEP_sync_threads) == cases[i].n_left,
+                      "case %zu", i);
+}
+END_TEST
+
+/* Of warps: a lane speaks for the others only of what they did before they last met. */
+START_TEST(meetings_of_warps_that_order_nothing_are_taken_out)
+{
+#define WAIT "label L0\n bar_try p0 [smem 0] r0\n @!p0 jump L0\n"
+#define MEET "sync_warp #-1\n bar_arrive1 [smem 8]\n"
+#define LOAD "load.shared b32 {r1} [smem 16]\n"
+    static const struct {
+        const char *steps;
+        uint32_t n_left;
+    } cases[] = {
+        {WAIT "wgmma_fence\n wgmma_wait #0\n" MEET "leave\n", 0},
+        {WAIT MEET "leave\n", 1},
+        {WAIT "wgmma_wait #0\n" LOAD MEET "leave\n", 1},
+        {LOAD "sync_threads #1 #128\n tensor_before\n bulk_commit\n" MEET "leave\n", 0},
+        {LOAD "@p0 sync_threads #1 #128\n" MEET "leave\n", 1},
+        {LOAD MEET MEET "leave\n", 1},                         /* the second */
+        {"label L0\n" MEET LOAD "@p0 jump L0\n leave\n", 1},   /* from the round before */
+        {"label L0\n" MEET "@p0 jump L0\n" LOAD "leave\n", 0}, /* the load is behind it */
+        {LOAD "sync_threads #1 #128\n@p0 jump L0\n" LOAD "label L0\n" MEET "leave\n", 1},
+        {"jump L0\n" LOAD "label L0\n" MEET "leave\n",
+         1}, /* nobody comes by the load, as nobody can tell */
+        {"fence.acq_rel.gpu\n" MEET "leave\n", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ck_assert_msg(count_left(cases[i].steps, PL_STEP_sync_warp) == cases[i].n_left, "case %zu",
+                      i);
+#undef LOAD
+#undef MEET
+#undef WAIT
 }
 END_TEST
 
@@ -430,6 +468,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, reducing_copies_without_their_facts_are_refused);
     tcase_add_test(t, plans_that_no_target_takes_are_refused);
     tcase_add_test(t, barriers_that_order_nothing_are_taken_out);
+    tcase_add_test(t, meetings_of_warps_that_order_nothing_are_taken_out);
     tcase_add_test(t, text_has_the_lowest_header_and_respects_a_cap);
     suite_add_tcase(s, t);
     return s;

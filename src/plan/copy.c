@@ -421,7 +421,7 @@ static void note_way(const struct pl_copy *c, enum way way)
     pl_lower_note(c->l, c->op, names[way]);
 }
 
-static struct pl_copy make_copy(struct pl_lower *l, const struct pl_op *op)
+struct pl_copy pl_copy_make(struct pl_lower *l, const struct pl_op *op)
 {
     const bool is_in = op->code == PL_OP_COPY_IN;
     struct pl_copy c = {.l = l,
@@ -440,20 +440,20 @@ static struct pl_copy make_copy(struct pl_lower *l, const struct pl_op *op)
 
 bool pl_copy_is_async(struct pl_lower *l, const struct pl_op *op)
 {
-    const struct pl_copy c = make_copy(l, op);
+    const struct pl_copy c = pl_copy_make(l, op);
     return choose(&c) != WAY_ELEMENTS;
 }
 
 bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op)
 {
-    const struct pl_copy c = make_copy(l, op);
+    const struct pl_copy c = pl_copy_make(l, op);
     const enum way way = choose(&c);
     return way == WAY_ELEMENTS || (way == WAY_BULK ? may_hang_over(&c) : has_clip(&c));
 }
 
 static void lower_copy(struct pl_lower *l, const struct pl_op *op)
 {
-    const struct pl_copy made = make_copy(l, op), *const c = &made;
+    const struct pl_copy made = pl_copy_make(l, op), *const c = &made;
     const enum way way = choose(c);
     note_way(c, way);
     if (c->op->how != PL_HOW_AUTO && c->op->how != PL_HOW_ELEMENTS && way == WAY_ELEMENTS)

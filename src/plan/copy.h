@@ -15,6 +15,7 @@ struct pl_copy {
     uint32_t n_bytes;
 };
 
+struct pl_copy pl_copy_make(struct pl_lower *l, const struct pl_op *op);
 /* May some of it go by the copy engine? */
 bool pl_copy_is_async(struct pl_lower *l, const struct pl_op *op);
 /* The copy's predicate; none: always. */

@@ -268,6 +268,38 @@ static void arrive_later(const struct pl_copy *c)
     pl_build_do1(&l->b, PL_STEP_copy_arrive, addr);
 }
 
+/*
+ * Does a copy by elements to the same barrier follow, with nothing but values in between? Then that one's fence, meeting and arrivals
+ * serve both.
+ */
+static bool is_joined(const struct pl_copy *c)
+{
+    struct pl_lower *l = c->l;
+    uint32_t id = c->op->next;
+    while (id != 0 && pl_op_infos[pl_ir_op(l->fn, id)->code].effects == PL_EFF_PURE)
+        id = pl_ir_op(l->fn, id)->next;
+    const struct pl_op *op = id != 0 ? pl_ir_op(l->fn, id) : NULL;
+    if (op == NULL || op->code != PL_OP_COPY_IN || op->bar != c->op->bar ||
+        pl_copy_is_async(l, op) || later_vec(l, op) != 0 ||
+        pl_ir_issue_level(l->fn, id) !=
+            pl_ir_issue_level(l->fn, (uint32_t)(c->op - l->fn->ops.data)))
+        return false;
+    const struct pl_copy next = pl_copy_make(l, op);
+    return pl_array_is_async(l, next.s->array) == pl_array_is_async(l, c->s->array) &&
+           pl_copy_own_vec(&next, false) == 0;
+}
+
+/* What all copies joined so far have stored may be read in any way. */
+static void publish(const struct pl_copy *c)
+{
+    struct pl_lower *l = c->l;
+    pl_fence_array(l, c->s->array);
+    pl_unit_meet(l);
+    for (; l->n_joined != 0; l->n_joined--)
+        pl_arrive_leader(l, c->op->bar);
+    pl_arrive_leader(l, c->op->bar);
+}
+
 bool pl_copy_by_elements(const struct pl_copy *c, bool is_outside)
 {
     struct pl_lower *l = c->l;
@@ -290,12 +322,15 @@ bool pl_copy_by_elements(const struct pl_copy *c, bool is_outside)
         arrive_later(c);
     if (!c->is_in || later != 0)
         return later != 0;
-    if (how.own == 0) {
-        pl_fence_array(l, c->s->array);
-        pl_unit_meet(l);
-    } else {
+    if (how.own != 0) {
         pl_hazard_arrival(l);
+        pl_arrive_leader(l, c->op->bar);
+        return false;
     }
-    pl_arrive_leader(l, c->op->bar);
-    return how.own == 0;
+    if (!is_outside && is_joined(c)) {
+        l->n_joined++;
+        return false;
+    }
+    publish(c);
+    return true;
 }

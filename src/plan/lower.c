@@ -618,7 +618,7 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
     lower_block(l, 1);
     pl_lower_epilogue(l);
     pl_build_finish(&l->b);
-    pl_lower_drop_barriers(&out->steps);
+    pl_lower_drop_barriers(arena, &out->steps);
     if (pl_arena_is_exhausted(arena))
         return PL_E_NOMEM;
     sort_params(l);

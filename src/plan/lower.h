@@ -133,6 +133,7 @@ struct pl_lower {
     /* the executing unit */
     int32_t role_warpgroup, role_warp; /* -1: all, whole */
     int32_t n_role_warpgroups;
+    uint32_t n_joined;      /* copies by elements whose arrivals the next one makes */
     bool has_met;           /* the unit's threads, in this PL_PRODUCE */
     bool has_no_wgmma;      /* certainly none is in flight in the unit */
     uint8_t *warp_arrivals; /* by barrier group: 4 where each warp of a unit arrives, else 1 */
@@ -458,7 +459,7 @@ void pl_lower_grid_order(struct pl_lower *l); /* the wait for the grid before */
 void pl_lower_work(struct pl_lower *l);
 void pl_lower_epilogue(struct pl_lower *l);
 /* Of the whole program: take out barriers that order nothing. */
-void pl_lower_drop_barriers(struct pl_steps *steps);
+void pl_lower_drop_barriers(struct pl_arena *arena, struct pl_steps *steps);
 void pl_drain_out(struct pl_lower *l);
 void pl_arrive_leader(struct pl_lower *l, uint32_t bar);
 /* Do threads read what the copy takes out of shared memory, or may they at run time? */
@@ -470,6 +471,7 @@ void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
 
 /* ---- who touches shared memory (touch.c) ---- */
 void pl_touch_find(struct pl_lower *l); /* after the shared-memory map */
+bool pl_array_is_async(const struct pl_lower *l, uint32_t array);
 /* What threads stored to this array, or to any, for the asynchronous accesses of it: a fence, or nothing where there are none. */
 void pl_fence_array(struct pl_lower *l, uint32_t array);
 void pl_fence_stores(struct pl_lower *l);

@@ -80,9 +80,14 @@ void pl_touch_find(struct pl_lower *l)
     l->has_async_out |= l->has_own_text && l->has_tma;
 }
 
+bool pl_array_is_async(const struct pl_lower *l, uint32_t array)
+{
+    return l->has_tma && (l->has_own_text || l->touches[memory_of(l, array)].is_async);
+}
+
 void pl_fence_array(struct pl_lower *l, uint32_t array)
 {
-    if (l->has_tma && (l->has_own_text || l->touches[memory_of(l, array)].is_async))
+    if (pl_array_is_async(l, array))
         pl_build_step(&l->b,
                       &(struct pl_sdesc){.op = PL_STEP_fence_async, .attrs = {PL_SA_SPACE_shared}});
 }
