@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MAX_DEVICES = 4, CODE_DEADLOCK = 8086, CODE_LIVELOCK = 8087 };
-enum { SPARE_STEPS = 200000 }; /* warps that spin under random orders take many */
+enum { SPARE_STEPS = 30000 }; /* of a cluster; warps that spin under random orders take many */
 
 static struct {
     struct pl_tool_driver cu;
@@ -229,6 +229,12 @@ static pl_status emit(struct mutant_text *t, const struct mutant_setting *s,
     return st;
 }
 
+static uint64_t n_clusters(const pl_pack *p)
+{
+    return (uint64_t)p->grid[0] * p->grid[1] * p->grid[2] /
+           (p->cluster[0] * p->cluster[1] * p->cluster[2]);
+}
+
 /* The whole text must end well, whatever the asynchrony, with what the reference allows. */
 static bool take_wanted(struct mutant_text *t, struct mutant_setting *s)
 {
@@ -248,10 +254,12 @@ static bool take_wanted(struct mutant_text *t, struct mutant_setting *s)
     if (!is_right)
         fprintf(stderr, "%s itself gives a wrong result\n", t->entry);
     const uint64_t before = m.cu.emu_query("instructions");
-    const bool is_steady = mutant_run(t, NULL, s, "late") == MUTANT_SAME &&
-                           mutant_run(t, NULL, s, "random:1") == MUTANT_SAME;
+    bool is_steady = mutant_run(t, NULL, s, "late") == MUTANT_SAME &&
+                     mutant_run(t, NULL, s, "random:1") == MUTANT_SAME;
     snprintf(s->step_limit, sizeof s->step_limit, "%" PRIu64,
-             SPARE_STEPS + 4 * (m.cu.emu_query("instructions") - before));
+             SPARE_STEPS + (m.cu.emu_query("instructions") - before) / n_clusters(&s->pack));
+    is_steady = is_steady && mutant_run(t, NULL, s, "eager") == MUTANT_SAME &&
+                mutant_run(t, NULL, s, "random:2") == MUTANT_SAME; /* within the limit, too */
     return is_right && is_steady && end != MUTANT_REPORTED && end != MUTANT_HANGS;
 }
 

@@ -27,30 +27,41 @@ struct subjects {
     size_t n_dtypes; /* a short run takes the first alone */
     const pl_shape *shapes;
     size_t n_shapes;
+    const char *keys[3]; /* of --set, to be 1 */
+    unsigned chips;      /* a bit each; 0: all */
 };
+enum { SM_80 = 1, LATER = 6 };
 enum { MAX_SHAPES = 8 };
 
 static const pl_dtype library_dtypes[] = {PL_BF16, PL_F32}, pipe_dtypes[] = {PL_F32},
-                      product_dtypes[] = {PL_BF16, PL_E4M3};
+                      product_dtypes[] = {PL_BF16}, byte_dtypes[] = {PL_E4M3};
 /* Whole 16 bytes a row, so that staged configurations serve them, with tails: tiles; rows of some chunks; rows that fill every
  * chunk of the resident configurations, 256, 1024 and 1024 by four warpgroups; and one that no copy serves. */
 static const pl_shape library_shapes[] = {{2, {70, 304}}, {2, {1, 1000}}, {2, {1, 5176}},
                                           {2, {1, 1024}}, {2, {1, 8192}}, {2, {1, 32768}},
                                           {2, {9, 131}}};
-/* Of a product: one tile of sums, several in each direction with tails, and one that no copy serves. */
+/* Of a product, on chips of two SMs: several tiles a CTA, in each direction with tails, and more steps of K than an operand pipe has
+ * slots, or none; and one that no copy serves. */
 static const pl_shape product_shapes[] = {
-    {3, {64, 64, 64}}, {3, {264, 712, 520}}, {3, {9, 653, 70}}};
+    {3, {136, 272, 528}}, {3, {9, 203, 1100}}, {3, {9, 0, 1100}}};
+/* Where a CTA makes one tile: a few of many steps, with tails, and one that no word serves. */
+static const pl_shape tile_shapes[] = {{3, {40, 240, 72}}, {3, {9, 107, 70}}};
 /* 1, 5 and 11 steps: each slot again, and one that ends in each phase. */
 static const pl_shape pipe_shapes[] = {{3, {1, 16, 64}}, {3, {2, 16, 320}}, {3, {3, 16, 704}}};
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
+#define ALL(a)   a, COUNT(a)
 static const struct subjects all_subjects[] = {
-    {pl_case_kernels, &pl_case_n_kernels, library_dtypes, COUNT(library_dtypes), library_shapes,
-     COUNT(library_shapes)},
-    {pl_case_kernels, &pl_case_n_kernels, product_dtypes, COUNT(product_dtypes), product_shapes,
-     COUNT(product_shapes)},
-    {mutate_pipes, &mutate_n_pipes, pipe_dtypes, COUNT(pipe_dtypes), pipe_shapes,
-     COUNT(pipe_shapes)},
+    {pl_case_kernels, &pl_case_n_kernels, ALL(library_dtypes), ALL(library_shapes), {NULL}, 0},
+    {pl_case_kernels, &pl_case_n_kernels, ALL(product_dtypes), ALL(tile_shapes), {NULL}, SM_80},
+    {pl_case_kernels, &pl_case_n_kernels, ALL(product_dtypes), ALL(product_shapes), {NULL}, LATER},
+    {pl_case_kernels,
+     &pl_case_n_kernels,
+     ALL(byte_dtypes),
+     ALL(product_shapes),
+     {"b_major"},
+     LATER},
+    {mutate_pipes, &mutate_n_pipes, ALL(pipe_dtypes), ALL(pipe_shapes), {NULL}, 0},
 };
 
 static const char *const orders[] = {"late", "random:1", "eager", "random:2"};
@@ -110,7 +121,7 @@ static struct listed *find_listed(const char *kernel, const char *where)
 
 /* A line of the table: a kernel on a chip in one configuration, all dtypes and axes. */
 struct row {
-    const char *kernel;
+    char kernel[40];
     int arch;
     int32_t config; /* + 1 */
     unsigned n_texts, n_mutants, n_ends[MUTANT_WRONG + 1], n_listed;
@@ -163,6 +174,26 @@ static void mutate(struct row *row, const struct mutant_text *t, const char *wha
 
 /* ---- all texts -------------------------------------------------------------------------------------------------------- */
 
+static void set_keys(struct pl_case_spec *spec, const struct subjects *s)
+{
+    for (; s->keys[spec->n_extra] != NULL; spec->n_extra++) {
+        snprintf(spec->extra[spec->n_extra].key, sizeof spec->extra[0].key, "%s",
+                 s->keys[spec->n_extra]);
+        spec->extra[spec->n_extra].value = 1;
+    }
+}
+
+static struct row row_of(const struct subjects *s, const struct pl_case_kernel *k, int arch,
+                         int32_t config)
+{
+    struct row row = {.arch = arch, .config = config};
+    size_t n = (size_t)snprintf(row.kernel, sizeof row.kernel, "%s", k->name);
+    for (int i = 0; s->keys[i] != NULL; i++)
+        n += (size_t)snprintf(row.kernel + n, sizeof row.kernel - n, "%s%s%s", i == 0 ? "(" : " ",
+                              s->keys[i], s->keys[i + 1] == NULL ? ")" : "");
+    return row;
+}
+
 /* Each text of one configuration with all the shapes that it serves. False: a text does not run at all. */
 static bool mutate_config(struct row *row, const struct subjects *s, const struct pl_case_kernel *k,
                           pl_dtype dtype, int axis)
@@ -171,6 +202,7 @@ static bool mutate_config(struct row *row, const struct subjects *s, const struc
     for (size_t i = 0; i < s->n_shapes; i++) {
         struct pl_case_spec spec = {
             .shape = s->shapes[i], .dtype = dtype, .axis = axis, .seed = 7 + i};
+        set_keys(&spec, s);
         struct mutant_text t;
         char what[120];
         if (is_done[i])
@@ -184,7 +216,7 @@ static bool mutate_config(struct row *row, const struct subjects *s, const struc
             spec.shape = s->shapes[j];
             is_done[j] = is_done[j] || mutant_text_add(&t, k, &spec, row->config);
         }
-        snprintf(what, sizeof what, "%s %s %s axis %d config %d", k->name, archs[row->arch],
+        snprintf(what, sizeof what, "%s %s %s axis %d config %d", row->kernel, archs[row->arch],
                  pl_dtype_name(dtype), axis, (int)row->config - 1);
         mutate(row, &t, what);
         mutant_text_fini(&t);
@@ -198,10 +230,11 @@ static bool mutate_kernel(const struct subjects *s, const struct pl_case_kernel 
     for (int arch = 0; arch < N_ARCHS; arch++)
         for (int32_t config = 1; config <= k->kernel->n_configs; config++) {
             struct row *row = &rows[n_rows];
-            if ((ask.chip != NULL && strcmp(ask.chip, archs[arch]) != 0) ||
+            if ((s->chips != 0 && (s->chips >> arch & 1) == 0) ||
+                (ask.chip != NULL && strcmp(ask.chip, archs[arch]) != 0) ||
                 (ask.config != 0 && ask.config != config))
                 continue;
-            *row = (struct row){.kernel = k->name, .arch = arch, .config = config};
+            *row = row_of(s, k, arch, config);
             for (size_t d = 0; d < (ask.is_long ? s->n_dtypes : 1); d++)
                 for (int axis = -1; axis <= (has_axis ? 0 : -1); axis++)
                     if (!mutate_config(row, s, k, s->dtypes[d], axis))
@@ -316,13 +349,13 @@ static bool is_asked(const struct subjects *s, const struct pl_case_kernel *k)
         return false;
     if (ask.kernel != NULL)
         return strcmp(ask.kernel, k->name) == 0;
-    return ask.is_long || s->shapes != product_shapes;
+    return ask.is_long || s->shapes[0].rank != 3 || s->kernels != pl_case_kernels;
 }
 
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!take_arguments(argc, argv) || !read_list() ||
+    if (!take_arguments(argc, argv) || !read_list() || setenv("PLAUNCH_EMU_SMS", "2", 1) != 0 ||
         !mutant_open("sm_80,sm_90a,sm_100a", N_ARCHS))
         return 2;
     bool is_well = true;
