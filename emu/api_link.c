@@ -1,5 +1,7 @@
 /*
- * Linking of PTX (cuLink…): the emulated driver executes text, so the result of linking one PTX module is that text.
+ * Linking of PTX (cuLink…): the emulated driver executes text, so the result of linking one PTX module is that text, and of
+ * several the text of emu/link.c. What contradicts an earlier input is 300 when it is added, what none defines 209 at the end
+ * (docs/hardware-assumptions.md, api-link-errors).
  * Driver API reference: Module Management.
  */
 #ifdef HAVE_CONFIG_H
@@ -8,6 +10,8 @@
 #include "emu/api_diag.h"
 #include "emu/api_fatbin.h"
 #include "emu/api_module.h"
+#include "emu/link.h"
+#include "emu/program.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +19,11 @@
 struct pl_link {
     struct pl_obj obj;
     struct pl_jit_options options;
-    int sm;     /* compute capability * 10 of the device that the link is for */
-    char *text; /* NULL: nothing was added yet */
-    size_t n_bytes;
+    int sm; /* compute capability * 10 of the device that the link is for */
+    struct pl_emu_link parts;
+    CUresult failed; /* of an input: the link cannot be completed any more */
+    char *text;      /* of the only input, or of the result; NULL: nothing was added yet */
+    size_t n_bytes;  /* with the NUL: what comes out goes straight into a load */
 };
 
 CUresult pl_cuLinkCreate_v2(unsigned int n_options, CUjit_option *options, void **values,
@@ -51,22 +57,53 @@ static CUresult refuse(const struct pl_link *l, struct pl_say *say, CUresult r)
     return r;
 }
 
+static CUresult keep_text(struct pl_link *l, const char *text, size_t n_bytes)
+{
+    char *copy = strndup(text, n_bytes);
+    if (copy == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    free(l->text);
+    l->text = copy;
+    l->n_bytes = n_bytes + 1;
+    return CUDA_SUCCESS;
+}
+
+/* What an input that does not parse is reported as: the same words as at a load. */
+static CUresult refuse_syntax(struct pl_link *l, const struct pl_ptx_error *error)
+{
+    struct pl_emu_fault fault = {.code = error->code, .line = error->line};
+    char words[sizeof fault.text + 200];
+    memcpy(fault.text, error->text, sizeof error->text);
+    pl_fault_print(&fault, words, sizeof words);
+    pl_jit_report(&l->options, words);
+    pl_process_note(words);
+    return CUDA_ERROR_INVALID_PTX;
+}
+
+static CUresult add_text(struct pl_link *l, const char *text, size_t n_bytes)
+{
+    struct pl_say say;
+    struct pl_ptx_error error = {0};
+    pl_say_init(&say);
+    bool ok = pl_emu_link_add(&l->parts, text, n_bytes, &say.diags, &error);
+    bool is_said = say.diags.n_errors != 0;
+    CUresult r = refuse(l, &say, is_said ? CUDA_ERROR_INVALID_SOURCE : CUDA_SUCCESS);
+    if (!ok && !is_said)
+        r = error.text[0] != '\0' ? refuse_syntax(l, &error) : CUDA_ERROR_OUT_OF_MEMORY;
+    return r != CUDA_SUCCESS ? r : keep_text(l, text, n_bytes);
+}
+
 static CUresult add_image(struct pl_link *l, const void *image)
 {
     struct pl_say say;
     size_t n_bytes;
     char *held;
     pl_say_init(&say);
-    CUresult r = pl_image_open(&image, (uint16_t)l->sm, &held, &n_bytes, &say.diags);
-    if (r == CUDA_SUCCESS && l->text != NULL) {
-        pl_d_link_two(&say.diags, (struct pl_where){0});
-        r = CUDA_ERROR_NOT_SUPPORTED;
-    }
-    r = refuse(l, &say, r);
+    CUresult r =
+        refuse(l, &say, pl_image_open(&image, (uint16_t)l->sm, &held, &n_bytes, &say.diags));
     if (r == CUDA_SUCCESS) {
-        l->text = strdup(image);
-        l->n_bytes = n_bytes + 1; /* with its NUL: what comes out goes straight into a load */
-        r = l->text != NULL ? r : CUDA_ERROR_OUT_OF_MEMORY;
+        r = add_text(l, image, n_bytes);
+        l->failed = r;
     }
     free(held);
     return r;
@@ -115,6 +152,25 @@ CUresult pl_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char 
     return r;
 }
 
+/* The text of all inputs; of a single one as it came, so that lines in faults are its own. */
+static CUresult finish_text(struct pl_link *l)
+{
+    struct pl_say say;
+    struct pl_arena scratch = {0};
+    struct pl_buf text;
+    pl_say_init(&say);
+    pl_buf_init(&text, &scratch, 1 << 12);
+    bool ok = pl_emu_link_finish(&l->parts, &say.diags, &text);
+    CUresult r = say.diags.n_errors != 0 ? CUDA_ERROR_NO_BINARY_FOR_GPU
+                 : ok                    ? CUDA_SUCCESS
+                                         : CUDA_ERROR_OUT_OF_MEMORY;
+    r = refuse(l, &say, r);
+    if (r == CUDA_SUCCESS && l->parts.n_parts > 1)
+        r = keep_text(l, text.text, text.n_bytes);
+    pl_arena_fini(&scratch);
+    return r;
+}
+
 /* The result is the state's: it lives until cuLinkDestroy. */
 CUresult pl_cuLinkComplete(CUlinkState state, void **out, size_t *n_bytes)
 {
@@ -124,7 +180,10 @@ CUresult pl_cuLinkComplete(CUlinkState state, void **out, size_t *n_bytes)
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (l->text == NULL)
-        return CUDA_ERROR_INVALID_IMAGE;
+        return l->failed != CUDA_SUCCESS ? l->failed : CUDA_ERROR_INVALID_IMAGE;
+    CUresult r = l->failed != CUDA_SUCCESS ? l->failed : finish_text(l);
+    if (r != CUDA_SUCCESS)
+        return r;
     pl_jit_report(&l->options, "");
     *out = l->text;
     if (n_bytes != NULL)
@@ -138,6 +197,7 @@ CUresult pl_cuLinkDestroy(CUlinkState state)
     if (l == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     pl_obj_remove(&l->obj);
+    pl_emu_link_fini(&l->parts);
     free(l->text);
     free(l);
     return CUDA_SUCCESS;

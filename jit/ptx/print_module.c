@@ -77,6 +77,22 @@ static void put_var(const struct printer *w, const struct pl_ptx_var *v)
     pl_buf_puts(w->pr.buf, ";\n");
 }
 
+/* An initialiser may name a variable that follows, once that was declared. PTX ISA, "Linking Directives: .extern" */
+static void put_forward(const struct printer *w, uint32_t index)
+{
+    const struct pl_ptx_var *v = &w->m->vars.data[index];
+    for (uint32_t k = 0; k < v->n_relocs; k++) {
+        uint32_t var = v->relocs[k].var;
+        if (var <= index + 1)
+            continue;
+        struct pl_ptx_var later = w->m->vars.data[var - 1];
+        later.is_extern = true;
+        later.is_visible = later.is_weak = later.is_common = false;
+        pl_ptx_print_var_head(w->pr.buf, &later);
+        pl_buf_puts(w->pr.buf, ";\n");
+    }
+}
+
 /* "(.param .b32 a, .param .b64 b)" */
 static void put_params(const struct printer *w, const struct pl_ptx_func *f, const uint32_t *list,
                        uint32_t n)
@@ -258,8 +274,10 @@ void pl_ptx_print_module(struct pl_buf *buf, const struct pl_ptx_module *module)
         pl_buf_puts(buf, ";\n");
     }
     for (uint32_t i = 0; i < module->vars.n; i++)
-        if (module->vars.data[i].func == 0)
+        if (module->vars.data[i].func == 0) {
+            put_forward(&w, i);
             put_var(&w, &module->vars.data[i]);
+        }
     for (int is_entry = 0; is_entry <= 1; is_entry++)
         for (uint32_t i = 0; i < module->funcs.n; i++)
             if (module->funcs.data[i].has_body && module->funcs.data[i].is_entry == is_entry)
