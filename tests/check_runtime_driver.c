@@ -142,6 +142,25 @@ START_TEST(unknown_chip)
 }
 END_TEST
 
+/* A function counts as there from the driver version on that it came with, whatever the library exports. */
+START_TEST(functions_of_later_versions_are_not_used)
+{
+    nd->driver_version = 12030; /* cuFuncLoad came with 12.4 */
+    ck_assert_int_eq(create(nodriver_path), PL_OK);
+    ck_assert(ctx->driver.cu.FuncLoad == NULL);
+    ck_assert(ctx->driver.cu.TensorMapEncodeTiled != NULL);
+    pl_context_destroy(ctx);
+    nd->driver_version = 12040;
+    ck_assert_int_eq(create(nodriver_path), PL_OK);
+    ck_assert(ctx->driver.cu.FuncLoad != NULL);
+    pl_context_destroy(ctx);
+    nd->driver_version = 11080;
+    ck_assert_int_eq(create(nodriver_path), PL_E_DRIVER);
+    ck_assert_int_eq(err.code, 6102);
+    ck_assert_ptr_nonnull(strstr(err.text, "it came with CUDA 12.0"));
+}
+END_TEST
+
 START_TEST(wrong_calls)
 {
     pl_context_options o = {.struct_size = 3};
@@ -352,6 +371,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, every_failing_call_of_creation, 0, 3);
     tcase_add_test(t, device_ordinals);
     tcase_add_test(t, unknown_chip);
+    tcase_add_test(t, functions_of_later_versions_are_not_used);
     tcase_add_test(t, wrong_calls);
     tcase_add_test(t, no_driver_at_all);
     tcase_add_test(t, auto_takes_the_real_one);

@@ -39,6 +39,30 @@ static const struct symbol *find_symbols(struct pl_cuda *cu, void *lib)
     return NULL;
 }
 
+/*
+ * A library may export functions of later versions than the one that it says it is, and refuse their calls: those count as not there.
+ * The first required one, or NULL.
+ */
+static const struct symbol *forget_later(struct pl_cuda *cu, int version)
+{
+    void *const absent = NULL;
+    for (size_t i = 0; i < PL_COUNT(symbols); i++) {
+        if (symbols[i].first <= version)
+            continue;
+        if (symbols[i].need == REQUIRED)
+            return &symbols[i];
+        memcpy((char *)cu + symbols[i].offset, &absent, sizeof absent);
+    }
+    return NULL;
+}
+
+static enum outcome fail_symbol(const char *path, const struct symbol *absent, struct pl_call *call)
+{
+    (void)pl_e_driver_symbol(call, PL_E_DRIVER, (struct pl_where){0}, path, absent->name,
+                             absent->first / 1000, absent->first % 1000 / 10);
+    return FAILED;
+}
+
 /* A driver of CUDA says no more than its code; the emulated one keeps the reason as text. lib: NULL when it says nothing. */
 static pl_status fail_start(struct pl_driver *d, void *lib, const char *function, int r,
                             struct pl_call *call)
@@ -68,10 +92,8 @@ static enum outcome start(struct pl_driver *d, const char *path, char *why, size
     snprintf(d->path, sizeof d->path, "%s", path);
     const struct symbol *absent = find_symbols(&d->cu, lib);
     if (absent != NULL) {
-        (void)pl_e_driver_symbol(call, PL_E_DRIVER, (struct pl_where){0}, path, absent->name,
-                                 absent->first / 1000, absent->first % 1000 / 10);
         pl_os_lib_close(lib);
-        return FAILED;
+        return fail_symbol(path, absent, call);
     }
     d->is_emulated = pl_os_lib_sym(lib, "plaunch_emu_version") != NULL;
     pl_cu_result r = d->cu.Init(0);
@@ -91,7 +113,8 @@ static enum outcome start(struct pl_driver *d, const char *path, char *why, size
     r = d->cu.DriverGetVersion(&d->version);
     if (r != PL_CU_SUCCESS)
         return (void)fail_start(d, lib, "cuDriverGetVersion", r, call), FAILED;
-    return STARTED;
+    absent = forget_later(&d->cu, d->version);
+    return absent == NULL ? STARTED : fail_symbol(path, absent, call);
 }
 
 /* A driver that was named, not searched for: anything short of STARTED is an error. */
