@@ -489,6 +489,7 @@ static void arrive_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr)
                                      .opnds = {addr}});
 }
 
+/* It tells of bytes that asynchronous operations bring, not of anything that threads did: no fence. */
 void pl_arrive_tx_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd n)
 {
     const uint8_t sem = orders_shared_only(l, bar) ? PL_SA_SEM_relaxed : PL_SA_SEM_release;
