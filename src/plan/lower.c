@@ -538,14 +538,15 @@ static uint32_t register_budget(const struct pl_lower *l)
 
 /*
  * Left alone, assemblers spill a few registers where that lets more threads run at once. A kernel that needs many is one that keeps
- * them busy: it is told that they may all be used. Where warpgroups move registers among themselves that says how many there are.
+ * them busy: it is told that they may all be used (told from 96 on, ptxas 13.0 spilled in two configurations of matmul for fp8). Where
+ * warpgroups move registers among themselves that says how many there are.
  *
  * The estimate was never more than 3/2 of what ptxas used (13.0, every text of tests/matmul_ptxas.c, which holds it to that), so where
  * it is more than 3/2 of what there is some will be spilled.
  */
 static void allow_registers(struct pl_lower *l)
 {
-    enum { MANY = 64 }; /* with 96, ptxas 13.0 spilled a few in two configurations of matmul (fp8 on sm_80 and sm_89) */
+    enum { MANY = 64 };
     const uint32_t n = pl_pressure(l->arena, &l->plan->steps), budget = register_budget(l),
                    available = budget != 0 ? budget : (uint32_t)pl_registers_at_launch(l);
     if (budget == 0 && n > MANY)
