@@ -178,49 +178,32 @@ static void check_whole(const struct whole_params *p, int arch, pl_dtype t, pl_s
     build_free(b);
 }
 
-START_TEST(edges_between_vectors_take_one_predicate_a_vector)
+/* Random windows; where rows are whole vectors they begin and end between two, else anywhere or between two in turn. */
+static void check_windows(int test, bool has_whole_rows)
 {
     static const pl_dtype types[] = {PL_U8, PL_I16, PL_BF16, PL_F32, PL_F64};
-    const int arch = chips[_i % N_CHIPS];
-    driver_use(arch, policies[_i % N_POLICIES]);
-    for (int other = 0; other < _i;
-         other++) /* each test is a process of its own: other numbers in each */
+    const int arch = chips[test % N_CHIPS];
+    driver_use(arch, policies[test % N_POLICIES]);
+    for (int i = 0; i < test; i++) /* each test is a process of its own: other numbers in each */
         (void)random_below(&rnd, 2);
     for (int n = 0; n < 30; n++) {
         const pl_dtype t = types[random_below(&rnd, PL_COUNT(types))];
-        const int32_t vec = 128 / pl_dtype_bits(t);
-        const struct whole_params p = {.row = (int32_t)random_below(&rnd, 16) - 6,
-                                       .col = ((int32_t)random_below(&rnd, 24) - 8) * vec,
-                                       .clip = (int32_t)random_below(&rnd, 24) * vec,
-                                       .fill = (double)random_below(&rnd, 7)};
-        check_whole(&p, arch, t,
-                    PL_SHAPE(1 + (int64_t)random_below(&rnd, 12),
-                             (1 + (int64_t)random_below(&rnd, 40)) * vec));
-    }
-}
-END_TEST
-
-/* Windows that begin and end anywhere, or begin between two vectors, of tensors whose rows are no whole vectors. */
-START_TEST(edges_inside_vectors_take_one_predicate_an_element)
-{
-    static const pl_dtype types[] = {PL_U8, PL_I16, PL_BF16, PL_F32, PL_F64};
-    const int arch = chips[_i % N_CHIPS];
-    driver_use(arch, policies[_i % N_POLICIES]);
-    for (int other = 0; other < _i;
-         other++) /* each test is a process of its own: other numbers in each */
-        (void)random_below(&rnd, 2);
-    for (int n = 0; n < 30; n++) {
-        const pl_dtype t = types[random_below(&rnd, PL_COUNT(types))];
-        const int32_t vec = 128 / pl_dtype_bits(t), step = n % 2 == 0 ? vec : 1;
+        const int32_t vec = 128 / pl_dtype_bits(t), step = has_whole_rows || n % 2 == 0 ? vec : 1;
         const struct whole_params p = {.row = (int32_t)random_below(&rnd, 16) - 6,
                                        .col = ((int32_t)random_below(&rnd, 24) - 8) * step,
                                        .clip = (int32_t)random_below(&rnd, 24) * step,
                                        .fill = (double)random_below(&rnd, 7)};
-        const int64_t cols = 1 + (int64_t)random_below(&rnd, (uint64_t)(40 * vec));
-        check_whole(&p, arch, t,
-                    PL_SHAPE(1 + (int64_t)random_below(&rnd, 12), cols + (cols % vec == 0)));
+        const int64_t rows = 1 + (int64_t)random_below(&rnd, 12),
+                      up_to = (int64_t)random_below(&rnd, 40) * vec,
+                      rest = 1 + (int64_t)random_below(&rnd, (uint64_t)vec - 1);
+        check_whole(&p, arch, t, PL_SHAPE(rows, up_to + (has_whole_rows ? vec : rest)));
     }
 }
+
+START_TEST(edges_between_vectors_take_one_predicate_a_vector) { check_windows(_i, true); }
+END_TEST
+
+START_TEST(edges_inside_vectors_take_one_predicate_an_element) { check_windows(_i, false); }
 END_TEST
 
 /* ---- what L2 keeps ---- */
