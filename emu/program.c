@@ -34,6 +34,8 @@ static const struct pl_emu_allocation *place(struct pl_emu_program *p, const str
 {
     if (!v->is_managed)
         return pl_emu_memory_alloc(p->device->memory, v->n_bytes, v->align_bytes, v->name);
+    if (v->n_bytes > pl_emu_memory_total_bytes(p->device->memory))
+        return NULL;
     uint64_t align_bytes = v->align_bytes < 16 ? 16 : v->align_bytes;
     uint8_t *host = pl_arena_alloc(&p->arena, (size_t)(v->n_bytes + align_bytes));
     if (host == NULL)
