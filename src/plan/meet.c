@@ -119,7 +119,7 @@ static uint8_t behind(const struct pl_step *s, uint8_t lanes)
     return is_neutral(op) ? lanes : lanes | LANES_ACCESSED;
 }
 
-/* at_labels: what is known at each label, from all ways to it; is_idle: of each step. False: something became known at a label. */
+/* at_labels: what is known at each label, from all ways to it; is_idle_meeting: of each step. False: something became known at a label. */
 static bool follow_lanes(const struct pl_steps *steps, uint8_t *at_labels, bool *is_idle_meeting)
 {
     bool is_settled = true;
