@@ -391,9 +391,46 @@ static bool takes_generic(const struct decoder *d)
     return false;
 }
 
+static struct pl_emu_arg address_arg(struct decoder *d, const struct pl_ptx_operand *o);
+
+/*
+ * v[r+i]: number r + i times the bytes of an element, in the width of r, zero-extended; which an address is added to. ptxas 13.0
+ * makes the same code of it (docs/hardware-assumptions.md, index-register).
+ */
+static struct pl_emu_arg emit_index(struct decoder *d, const struct pl_ptx_operand *o,
+                                    struct pl_emu_arg base)
+{
+    unsigned bits = base.bits == 32 ? 32 : 64;
+    struct pl_emu_arg t = frame_arg(take_frame(d, bits), bits);
+    struct pl_emu_arg *args = pl_arena_array(d->arena, 4, sizeof *args);
+    struct pl_emu_ins *i = emit(d, pl_emu_exec_index);
+    if (args == NULL || i == NULL)
+        return t;
+    args[0] = t;
+    args[1] = base;
+    args[2] = reg_arg(d, o->reg - 1);
+    args[3] = const_arg(d, 32, pl_ptx_types[var_of(d, o)->type].bits / 8u);
+    i->args = args;
+    i->n_args = 4;
+    i->imm = (uint64_t)o->offset;
+    return t;
+}
+
+static struct pl_emu_arg indexed_address(struct decoder *d, const struct pl_ptx_operand *o)
+{
+    struct pl_ptx_operand first = *o;
+    first.reg = 0;
+    first.offset = 0;
+    struct pl_emu_arg a = emit_index(d, o, address_arg(d, &first));
+    a.kind = PL_EMU_ARG_ADDR;
+    return a;
+}
+
 static struct pl_emu_arg address_arg(struct decoder *d, const struct pl_ptx_operand *o)
 {
     struct pl_emu_arg a = {.kind = PL_EMU_ARG_ADDR, .displacement = o->offset};
+    if (o->reg != 0 && o->var != 0)
+        return indexed_address(d, o);
     if (o->reg != 0) {
         a = reg_arg(d, o->reg - 1);
         a.kind = PL_EMU_ARG_ADDR;
@@ -424,6 +461,14 @@ static struct pl_emu_arg address_arg(struct decoder *d, const struct pl_ptx_oper
     return a;
 }
 
+static struct pl_emu_arg indexed_value(struct decoder *d, const struct pl_ptx_operand *o,
+                                       unsigned bits)
+{
+    struct pl_ptx_operand first = *o;
+    first.offset = 0;
+    return emit_index(d, o, var_value(d, &first, bits));
+}
+
 /* One operand; bits: container wanted of what has none of its own (immediates, special registers, addresses). */
 static struct pl_emu_arg operand(struct decoder *d, const struct pl_ptx_operand *o, unsigned bits)
 {
@@ -432,7 +477,7 @@ static struct pl_emu_arg operand(struct decoder *d, const struct pl_ptx_operand 
     case PL_PTX_OP_REG: a = reg_arg(d, o->reg - 1); break;
     case PL_PTX_OP_SREG: a = sreg_value(d, o, bits); break;
     case PL_PTX_OP_IMM: a = const_arg(d, bits, o->imm); break;
-    case PL_PTX_OP_VAR: a = var_value(d, o, bits); break;
+    case PL_PTX_OP_VAR: a = o->reg != 0 ? indexed_value(d, o, bits) : var_value(d, o, bits); break;
     case PL_PTX_OP_ADDR: a = address_arg(d, o); break;
     case PL_PTX_OP_FUNC:
         a = const_arg(d, bits, PL_EMU_FUNC_WINDOW + ((uint64_t)o->first + 1) * 16);

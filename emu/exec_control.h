@@ -20,7 +20,7 @@ pl_emu_exec_fn pl_emu_exec_mov_pack, pl_emu_exec_mov_unpack, pl_emu_exec_mov_vec
     pl_emu_exec_cvta_to, pl_emu_exec_isspacep, pl_emu_exec_alloca, pl_emu_exec_stacksave,
     pl_emu_exec_stackrestore;
 /* Inserted by the decoder: a special register that changes (clock, timers), the address of a local variable. */
-pl_emu_exec_fn pl_emu_exec_read_sreg, pl_emu_exec_local_address;
+pl_emu_exec_fn pl_emu_exec_read_sreg, pl_emu_exec_local_address, pl_emu_exec_index;
 
 /* Lane kernels of mov; false: not a mov. bits: container of the destination. */
 bool pl_emu_mov_select(unsigned bits, struct pl_emu_op *out);

@@ -266,6 +266,22 @@ enum pl_emu_status pl_emu_exec_local_address(struct pl_emu_warp *w, const struct
     return PL_EMU_NEXT;
 }
 
+/* v[r+i]: the address of v plus r times the bytes of an element plus those of i, which wrap in the width of r. */
+enum pl_emu_status pl_emu_exec_index(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    const struct pl_emu_arg *base = &ins->args[1], *index = &ins->args[2];
+    PL_EMU_FOR_LANES (lane, w->mask) {
+        uint64_t at = base->kind == PL_EMU_ARG_ADDR ? pl_emu_address(w, base, lane)
+                                                    : pl_emu_lane(w, base, lane);
+        uint64_t n_bytes =
+            pl_emu_lane(w, index, lane) * pl_emu_lane(w, &ins->args[3], lane) + ins->imm;
+        if (index->bits == 32)
+            n_bytes = (uint32_t)n_bytes;
+        pl_emu_set_lane(w, &ins->args[0], lane, at + n_bytes);
+    }
+    return PL_EMU_NEXT;
+}
+
 /* ---- stack: an activation's own part of local memory grows at its end --------------------------------------------------------------------- */
 
 enum pl_emu_status pl_emu_exec_alloca(struct pl_emu_warp *w, const struct pl_emu_ins *ins)

@@ -79,6 +79,28 @@ START_TEST(header_takes_options_and_debug_sections)
 }
 END_TEST
 
+/* v[r+i] holds bytes as its offset, and is written in elements again; the register is no base. */
+START_TEST(elements_by_register_are_printed_as_such)
+{
+    must_parse(BODY
+               ".shared .align 8 .b64 s[9]; ld.shared.b64 d1, s[r2+3]; st.shared.b64 s[d2], d1;\n"
+               "mov.b64 d1, s[r1+-1]; cvta.shared.u64 d1, s[r1];}");
+    const struct pl_ptx_operand *at = &m.pool.data[m.ins.data[0].operands + 1];
+    ck_assert_uint_eq(at->kind, PL_PTX_OP_ADDR);
+    ck_assert_int_eq(at->offset, 24);
+    ck_assert(at->reg != 0 && at->var != 0);
+    ck_assert_uint_eq(m.pool.data[m.ins.data[2].operands + 1].kind, PL_PTX_OP_VAR);
+    struct pl_buf text;
+    pl_buf_init(&text, &arena, 256);
+    pl_ptx_print_module(&text, &m);
+    static const char *const parts[] = {"d1, s[r2+3];", "s[d2], d1;", "d1, s[r1+-1];",
+                                        "d1, s[r1];"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        ck_assert_msg(strstr(text.text, parts[i]) != NULL, "%s in\n%s", parts[i], text.text);
+    must_print_back();
+}
+END_TEST
+
 START_TEST(entry_has_parameters_at_their_offsets_and_directives)
 {
     must_parse(HEAD ".weak .entry k(.param .u8 a, .param .align 64 .b8 map[128], .param .u64 .ptr "
@@ -388,7 +410,9 @@ static const struct mistake {
     {8015, 7, 38, BODY ".shared .u32 s[4]; ld.shared.u32 r1, s;}", "address"},
     {8015, 7, 43, BODY ".shared .u32 s[4]; atom.shared.or.b32 r1, s[1], 1;}", "address"},
     {8003, 7, 39, BODY ".shared .u32 s[4]; ld.shared.u32 r1, [s[1]];}", "address"},
-    {8003, 7, 40, BODY ".shared .u32 s[4]; ld.shared.u32 r1, s[r2];}", "a constant index"},
+    {8003, 7, 40, BODY ".shared .u32 s[4]; ld.shared.u32 r1, s[f2];}", "a constant index"},
+    {8003, 7, 40, BODY ".shared .u32 s[4]; ld.shared.u32 r1, s[qq];}", "a constant index"},
+    {8003, 7, 20, BODY "ld.param.u64 d1, p[r1];}", "a constant index"},
     {8015, 7, 15, BODY "ld.global.u32 {r1,r2}, [d1];}", "destination"},
     {8015, 7, 15, BODY "ld.global.u32 {_}, [d1];}", "destination"},
     {8016, 7, 9, BODY "add.u32 d1, r2, r3;}", "b64"},
@@ -555,6 +579,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("ptx_parse");
     TCase *t = tcase_create("modules");
     tcase_add_checked_fixture(t, NULL, fresh);
+    tcase_add_test(t, elements_by_register_are_printed_as_such);
     tcase_add_test(t, header_takes_options_and_debug_sections);
     tcase_add_test(t, entry_has_parameters_at_their_offsets_and_directives);
     tcase_add_test(t, variables_have_initialisers);

@@ -66,20 +66,40 @@ static bool read_offset(struct pl_ptx_parser *p, int64_t *offset)
     return pl_ptx_read_int(p, offset);
 }
 
+static bool read_index_register(struct pl_ptx_parser *p, size_t n_bytes, struct pl_ptx_operand *op)
+{
+    const char *at = p->s;
+    uint32_t name;
+    if (!pl_ptx_intern(p, at, n_bytes, &name))
+        return false;
+    const struct pl_ptx_sym *sym = pl_ptx_find(p, name);
+    const struct pl_ptx_type_info *t = &pl_ptx_types[sym != NULL ? sym->type : 0];
+    bool is_index = sym != NULL && sym->kind == PL_PTX_SYM_REG &&
+                    (t->bits == 32 || t->bits == 64) && t->class != PL_PTX_CLASS_FLOAT;
+    if (!is_index)
+        return pl_ptx_fail_syntax(p, "a constant index, or an integer register of 32 or 64 bits");
+    p->s += n_bytes;
+    op->reg = sym->index + 1;
+    return true;
+}
+
 /*
- * v[i], an element of an array by its number; of vectors and rows too i counts elements of the type, as in ptxas 13.0. An index
- * in a register is not served. PTX ISA, Arrays as Operands.
+ * v[i], v[r] or v[r+i], an element of an array by its number; of vectors and rows too numbers count elements of the type, as in
+ * ptxas 13.0. That takes an index register of 8 or 16 bits too, whose extension nothing states. PTX ISA, Arrays as Operands.
  */
 static bool read_index(struct pl_ptx_parser *p, const struct pl_ptx_var *v,
                        struct pl_ptx_operand *op)
 {
-    int64_t i;
+    int64_t i = 0;
     p->s++;
     if (!pl_ptx_skip(p))
         return false;
-    if (pl_ptx_name_length(p->s) != 0)
+    size_t n_bytes = pl_ptx_name_length(p->s);
+    if (n_bytes != 0 && v->space == PL_PTX_SPACE_PARAM)
         return pl_ptx_fail_syntax(p, "a constant index");
-    if (!pl_ptx_read_int(p, &i) || !pl_ptx_expect(p, ']'))
+    bool ok = n_bytes != 0 ? read_index_register(p, n_bytes, op) && read_offset(p, &i)
+                           : pl_ptx_read_int(p, &i);
+    if (!ok || !pl_ptx_expect(p, ']'))
         return false;
     op->offset = (int64_t)((uint64_t)i * (pl_ptx_types[v->type].bits / 8));
     op->sub = 1;

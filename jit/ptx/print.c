@@ -121,6 +121,19 @@ static void put_offset(struct pl_buf *buf, int64_t offset)
     pl_buf_i64(buf, offset);
 }
 
+/* v[r+i], of a parsed module only: an address and no brackets around it. */
+static bool is_indexed(const struct pl_ptx_operand *op) { return op->reg != 0 && op->var != 0; }
+
+static void put_indexed(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)
+{
+    const struct pl_ptx_var *v = &pr->module->vars.data[op->var - 1];
+    put_var(pr, op->var);
+    pl_buf_putc(pr->buf, '[');
+    put_register(pr, op->reg);
+    put_offset(pr->buf, op->offset / (pl_ptx_types[v->type].bits / 8));
+    pl_buf_putc(pr->buf, ']');
+}
+
 static void put_address(const struct pl_ptx_printer *pr, const struct pl_ptx_operand *op)
 {
     if (op->reg != 0)
@@ -244,10 +257,18 @@ static void put_operand(const struct pl_ptx_printer *pr, const struct pl_ptx_ope
         break;
     }
     case PL_PTX_OP_VAR:
+        if (is_indexed(op)) {
+            put_indexed(pr, op);
+            break;
+        }
         put_var(pr, op->var);
         put_offset(buf, op->offset);
         break;
     case PL_PTX_OP_ADDR:
+        if (is_indexed(op)) {
+            put_indexed(pr, op);
+            break;
+        }
         pl_buf_putc(buf, '[');
         put_address(pr, op);
         pl_buf_putc(buf, ']');

@@ -136,7 +136,7 @@ enum pl_ptx_operand_kind {
     PL_PTX_OP_REG,  /* reg */
     PL_PTX_OP_SREG, /* special register: sreg, and dimension in sub (0 x, 1 y, 2 z, 3 w) */
     PL_PTX_OP_IMM, /* integer or float bits in imm; is_float tells; f32 bits are in the low half, f64 in all */
-    PL_PTX_OP_VAR, /* address of a variable: var, offset */
+    PL_PTX_OP_VAR, /* address of a variable: var, offset; with reg too it is written v[reg+i], here and in ADDR: reg counts elements */
     PL_PTX_OP_ADDR, /* [base + offset]: base is a register (reg) or a variable (var), or neither (absolute) */
     PL_PTX_OP_VECTOR, /* {a, b, …}: n elements, consecutive in the operand pool from first */
     PL_PTX_OP_LABEL,  /* label: index of the target instruction */
