@@ -67,6 +67,20 @@ START_TEST(broken_kernels)
         ck_assert_int_eq(pl_launch(ctx, &k, stream, args, 2, NULL, &err), PL_E_INVALID);
         ck_assert_int_eq(err.code, 6120);
     }
+    const pl_fact_set four =
+        PL_FACT_ALIGN16 | PL_FACT_ALIGN16_OUT | PL_FACT_I32 | PL_FACT_UNIT_STRIDE;
+    static pl_kernel many[2]; /* a kernel that was launched stays */
+    static pl_param_decl facts[2][2];
+    for (int i = 0; i < 2; i++) {
+        memcpy(facts[i], decls, sizeof facts[i]);
+        facts[i][0].specialised = four;
+        facts[i][1].specialised = i == 0 ? PL_FACT_WHOLE16 : PL_FACT_I32; /* five; four in all */
+        many[i] = kernel;
+        many[i].params = facts[i];
+        ck_assert_int_eq(pl_launch(ctx, &many[i], stream, args, 2, NULL, &err),
+                         i == 0 ? PL_E_INVALID : PL_OK);
+        ck_assert(i != 0 || (err.code == 6120 && strstr(err.text, "four facts") != NULL));
+    }
     pl_kernel bad[7];
     for (int i = 0; i < 7; i++)
         bad[i] = kernel;

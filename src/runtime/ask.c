@@ -39,12 +39,33 @@ static const char *why_not_kernel(const pl_kernel *k)
     return NULL;
 }
 
-pl_status pl_ask_check_name(const struct pl_ask *ask, struct pl_call *call)
+/* Each doubles the variants of a kernel, and what pl_prepare_all() builds. */
+enum { MAX_SPECIALISED_FACTS = 4 };
+
+static int n_specialised_facts(const pl_kernel *k)
 {
-    if (is_name(ask->request.kernel->name))
-        return PL_OK;
-    return pl_e_kernel_struct(call, PL_E_INVALID, nowhere,
-                              "name is not [a-z][a-z0-9_]* of at most 40 bytes");
+    pl_fact_set all = 0;
+    int n = 0;
+    for (size_t i = 0; i < k->n_params; i++)
+        all |= k->params[i].specialised;
+    for (; all != 0; all &= all - 1)
+        n++;
+    return n;
+}
+
+pl_status pl_ask_check_built(const struct pl_ask *ask, struct pl_call *call)
+{
+    const pl_kernel *k = ask->request.kernel;
+    const int n_facts = n_specialised_facts(k);
+    if (!is_name(k->name))
+        return pl_e_kernel_struct(call, PL_E_INVALID, nowhere,
+                                  "name is not [a-z][a-z0-9_]* of at most 40 bytes");
+    if (n_facts > MAX_SPECIALISED_FACTS)
+        return pl_e_kernel_struct(
+            call, PL_E_INVALID,
+            (struct pl_where){.has_values = true, .seen = n_facts, .wanted = MAX_SPECIALISED_FACTS},
+            "its parameters specialise on more than four facts");
+    return PL_OK;
 }
 
 static pl_status take_options(struct pl_ask *ask, const pl_launch_options *options,

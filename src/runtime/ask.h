@@ -31,8 +31,8 @@ PL_MUST_CHECK pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel,
 /* The launch arguments against the kernel's parameters, arranged, and the facts that hold. Errors: PL60xx, all of them in the report. */
 PL_MUST_CHECK pl_status pl_ask_check_args(struct pl_ask *ask, struct pl_call *call);
 
-/* The kernel's name becomes part of an entry name: checked before a build, not for each launch. Error: PL6120. */
-PL_MUST_CHECK pl_status pl_ask_check_name(const struct pl_ask *ask, struct pl_call *call);
+/* What matters to a build only, not to each launch: the name, part of an entry name, and the number of facts. Error: PL6120. */
+PL_MUST_CHECK pl_status pl_ask_check_built(const struct pl_ask *ask, struct pl_call *call);
 
 /* Run configure() for a configuration (or PL_CONFIG_BEST) into ask->config. False: it does not serve this request. */
 bool pl_ask_configure(struct pl_ask *ask, int32_t config);

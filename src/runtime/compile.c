@@ -94,7 +94,7 @@ static pl_status build_text(struct pl_text *t, const struct pl_ask *ask, struct 
 {
     struct pl_trace_request request;
     uint64_t last = pl_os_now_ns();
-    pl_status st = pl_ask_check_name(ask, call);
+    pl_status st = pl_ask_check_built(ask, call);
     if (st != PL_OK)
         return st;
     memset(t, 0, sizeof *t);
