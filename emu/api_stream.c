@@ -307,3 +307,33 @@ CUresult pl_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t
         stream, PL_WORK_WAIT_VALUE,
         (struct pl_value_work){.address = addr, .value = value, .n_bytes = 8, .flags = flags});
 }
+
+static CUresult submit_mem_op(CUstream stream, const CUstreamBatchMemOpParams *op)
+{
+    const struct CUstreamMemOpWaitValueParams_st *v = &op->waitValue;
+    switch ((int)op->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return pl_cuStreamWaitValue32_v2(stream, v->address, v->value, v->flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return pl_cuStreamWaitValue64_v2(stream, v->address, v->value64, v->flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return pl_cuStreamWriteValue32_v2(stream, v->address, v->value, v->flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return pl_cuStreamWriteValue64_v2(stream, v->address, v->value64, v->flags);
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+    case CU_STREAM_MEM_OP_BARRIER: return CUDA_SUCCESS; /* each operation sees all before it */
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult pl_cuStreamBatchMemOp_v2(CUstream stream, unsigned int n, CUstreamBatchMemOpParams *ops,
+                                  unsigned int flags)
+{
+    struct pl_stream *s;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS && (ops == NULL || n == 0 || n >= 256 || flags != 0))
+        r = CUDA_ERROR_INVALID_VALUE; /* cuStreamBatchMemOp: count must be less than 256 */
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++)
+        r = submit_mem_op(stream, &ops[i]);
+    return r;
+}

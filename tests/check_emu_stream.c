@@ -377,6 +377,32 @@ START_TEST(stream_memory_operations)
 }
 END_TEST
 
+START_TEST(batch_of_memory_operations)
+{
+    struct fixture f = begin();
+    CUdeviceptr p = new_word(), q = new_word();
+    CUstream a = new_stream(CU_STREAM_NON_BLOCKING), b = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstreamBatchMemOpParams ops[3] = {
+        {.waitValue =
+             {CU_STREAM_MEM_OP_WAIT_VALUE_32, p, {.value = 3}, CU_STREAM_WAIT_VALUE_EQ, 0}},
+        {.operation = CU_STREAM_MEM_OP_BARRIER},
+        {.waitValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, q, {.value = 5}, 0, 0}},
+    };
+    ok(cu.cuStreamBatchMemOp_v2(a, 3, ops, 0));
+    ok(launch_store(f.store, a, p, 1));
+    gives(cu.cuStreamQuery(a), NOT_READY);
+    ck_assert_uint_eq(read_word(q), 0);
+    ok(cu.cuStreamWriteValue32(b, p, 3, 0));
+    ok(cu.cuStreamSynchronize(a));
+    ck_assert_uint_eq(read_word(q), 5);
+    ck_assert_uint_eq(read_word(p), 1);
+    gives(cu.cuStreamBatchMemOp_v2(a, 3, NULL, 0), INVALID_VALUE);
+    gives(cu.cuStreamBatchMemOp_v2(a, 3, ops, 1), INVALID_VALUE);
+    ops[1].operation = (CUstreamBatchMemOpType)9;
+    gives(cu.cuStreamBatchMemOp(b, 2, &ops[1], 0), INVALID_VALUE);
+}
+END_TEST
+
 static CUresult seen_in_callback;
 static pthread_t callback_thread;
 
@@ -1118,6 +1144,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, streams_describe_themselves);
     tcase_add_test(t, destroyed_stream_finishes_its_work);
     tcase_add_test(t, stream_memory_operations);
+    tcase_add_test(t, batch_of_memory_operations);
     tcase_add_test(t, host_functions_run_in_order);
     tcase_add_test(t, per_thread_streams);
     tcase_add_test(t, reset_forgets_everything);

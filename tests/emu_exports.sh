@@ -20,9 +20,22 @@ trap 'rm -rf "$dir"' EXIT
 } | sort >"$dir/want.txt"
 "$NM" -D --defined-only "$lib" | awk '{print $3}' | grep -v '^_\(_bss_start\|edata\|end\)$' | sort >"$dir/has.txt"
 diff "$dir/want.txt" "$dir/has.txt"
-# A library named libcuda.so.1 would take the place of the real one in later opens; only the link beside it has that name.
+# A program that links the toolkit's stub must start.
+stub=$PL_CUDA_HOME/lib64/stubs/libcuda.so
+if [ -n "$PL_CUDA_HOME" ] && [ -f "$stub" ] && grep -q '^#define CUDA_VERSION 130' "$PL_CUDA_HOME/include/cuda.h"; then
+    "$NM" -D --defined-only "$stub" | awk '$2 == "T" && $3 ~ /^cu/ {print $3}' | sort >"$dir/stub.txt"
+    test -s "$dir/stub.txt"
+    comm -13 "$dir/has.txt" "$dir/stub.txt" >"$dir/lacks.txt"
+    if [ -s "$dir/lacks.txt" ]; then
+        echo "symbols of the toolkit's stub that are not exported:"
+        cat "$dir/lacks.txt"
+        exit 1
+    fi
+fi
+# A library named libcuda.so.1 would take the place of the real one in later opens; only the links beside it have that name.
 if command -v readelf >/dev/null 2>&1; then
     readelf -d "$lib" | grep -q 'SONAME.*\[libplaunch-emu.so\]'
 fi
 test "$(readlink "$PL_BUILDDIR/emu/.libs/plaunch/libcuda.so.1")" = ../libplaunch-emu.so
+test "$(readlink "$PL_BUILDDIR/emu/.libs/plaunch/libcuda.so")" = libcuda.so.1
 echo "$(wc -l <"$dir/want.txt") symbols"

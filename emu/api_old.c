@@ -1,0 +1,102 @@
+/*
+ * Forms of functions that a newer one has replaced: a program that looks its symbols up by name, or was built with an older
+ * toolkit, still calls them. Source: CUDA Driver API reference of the release that had them; signatures: cudaTypedefs.h.
+ */
+#include "emu/api_state.h"
+
+CUresult pl_cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice dev)
+{
+    return pl_cuCtxCreate_v2(ctx, flags, dev);
+}
+
+CUresult pl_cuCtxDestroy(CUcontext ctx) { return pl_cuCtxDestroy_v2(ctx); }
+CUresult pl_cuCtxPushCurrent(CUcontext ctx) { return pl_cuCtxPushCurrent_v2(ctx); }
+CUresult pl_cuCtxPopCurrent(CUcontext *ctx) { return pl_cuCtxPopCurrent_v2(ctx); }
+CUresult pl_cuStreamDestroy(CUstream stream) { return pl_cuStreamDestroy_v2(stream); }
+CUresult pl_cuEventDestroy(CUevent event) { return pl_cuEventDestroy_v2(event); }
+
+CUresult pl_cuLinkCreate(unsigned int n_options, CUjit_option *options, void **values,
+                         CUlinkState *state)
+{
+    return pl_cuLinkCreate_v2(n_options, options, values, state);
+}
+
+CUresult pl_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t n_bytes,
+                          const char *name, unsigned int n_options, CUjit_option *options,
+                          void **values)
+{
+    return pl_cuLinkAddData_v2(state, type, data, n_bytes, name, n_options, options, values);
+}
+
+CUresult pl_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path,
+                          unsigned int n_options, CUjit_option *options, void **values)
+{
+    return pl_cuLinkAddFile_v2(state, type, path, n_options, options, values);
+}
+
+/* A place was the ordinal of a device, or CU_DEVICE_CPU. */
+static CUmemLocation place_of(CUdevice dev)
+{
+    bool is_host = dev == CU_DEVICE_CPU;
+    return (CUmemLocation){.type =
+                               is_host ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
+                           .id = is_host ? 0 : dev};
+}
+
+CUresult pl_cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUdevice dev)
+{
+    return pl_cuMemAdvise_v2(ptr, count, advice, place_of(dev));
+}
+
+CUresult pl_cuMemPrefetchAsync(CUdeviceptr ptr, size_t count, CUdevice dev, CUstream stream)
+{
+    return pl_cuMemPrefetchAsync_v2(ptr, count, place_of(dev), 0, stream);
+}
+
+CUresult pl_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                unsigned int flags)
+{
+    return pl_cuStreamWaitValue32_v2(stream, addr, value, flags);
+}
+
+CUresult pl_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+                                unsigned int flags)
+{
+    return pl_cuStreamWaitValue64_v2(stream, addr, value, flags);
+}
+
+CUresult pl_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                 unsigned int flags)
+{
+    return pl_cuStreamWriteValue32_v2(stream, addr, value, flags);
+}
+
+CUresult pl_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+                                 unsigned int flags)
+{
+    return pl_cuStreamWriteValue64_v2(stream, addr, value, flags);
+}
+
+CUresult pl_cuStreamBatchMemOp(CUstream stream, unsigned int n, CUstreamBatchMemOpParams *ops,
+                               unsigned int flags)
+{
+    return pl_cuStreamBatchMemOp_v2(stream, n, ops, flags);
+}
+
+CUresult pl_cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log,
+                               size_t log_n_bytes)
+{
+    return pl_cuGraphInstantiate_v2(exec, graph, error_node, log, log_n_bytes);
+}
+
+CUresult pl_cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                              CUgraphExecUpdateResult *result)
+{
+    CUgraphExecUpdateResultInfo info = {0};
+    CUresult r = pl_cuGraphExecUpdate_v2(exec, graph, &info);
+    if (error_node != NULL)
+        *error_node = info.errorNode;
+    if (result != NULL)
+        *result = info.result;
+    return r;
+}
