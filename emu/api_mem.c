@@ -91,13 +91,17 @@ static struct pl_emu_memory *memory_of(const struct pl_device *d)
     return pl_emu_device_memory(d->emu);
 }
 
+/* A large allocation has pages of its own: docs/hardware-assumptions.md, alloc-alignment. */
+enum { LARGE_BYTES = 1 << 20, PAGE_BYTES = 2 << 20, SMALL_ALIGN_BYTES = 512 };
+
 CUresult pl_mem_alloc(struct pl_context *ctx, size_t n_bytes, struct pl_pool *pool,
                       CUdeviceptr *ptr)
 {
     if (n_bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     struct pl_emu_memory *m = memory_of(ctx->device);
-    const struct pl_emu_allocation *got = pl_emu_memory_alloc(m, n_bytes, 256, NULL);
+    const struct pl_emu_allocation *got = pl_emu_memory_alloc(
+        m, n_bytes, n_bytes >= LARGE_BYTES ? PAGE_BYTES : SMALL_ALIGN_BYTES, NULL);
     if (got == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct pl_alloc a = {.address = got->address,

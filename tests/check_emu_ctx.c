@@ -218,6 +218,19 @@ START_TEST(fills_of_every_width)
 }
 END_TEST
 
+START_TEST(large_memory_has_pages_of_its_own)
+{
+    CUdeviceptr small, odd, large;
+    begin();
+    ok(cu.cuMemAlloc_v2(&odd, 8));
+    ok(cu.cuMemAlloc_v2(&large, 1 << 20));
+    ok(cu.cuMemAlloc_v2(&small, (1 << 20) - 1));
+    ck_assert_uint_eq(large % (2 << 20), 0);
+    ck_assert_uint_eq(small % 512, 0);
+    ck_assert_uint_ne(small % (2 << 20), 0);
+}
+END_TEST
+
 START_TEST(copies_of_boxes)
 {
     uint8_t host[4][5][6], back[4][5][6] = {0};
@@ -759,6 +772,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, memory_is_accounted);
     tcase_add_test(t, copies_of_every_direction);
     tcase_add_test(t, fills_of_every_width);
+    tcase_add_test(t, large_memory_has_pages_of_its_own);
     tcase_add_test(t, copies_of_boxes);
     tcase_add_test(t, host_memory_is_seen_by_kernels);
     tcase_add_test(t, managed_variable_is_seen_by_both);
