@@ -4,6 +4,7 @@
  */
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/debug.h"
 #include "jit/ptx/gate.h"
 #include "jit/ptx/ptx.h"
 #include "tests/ptx_text.h"
@@ -186,6 +187,24 @@ START_TEST(the_lowest_header_has_the_least_suffix)
 }
 END_TEST
 
+/* ORDER of gate.def: whoever looks for a form's rows stops at another form's. */
+START_TEST(rows_of_a_form_stand_together)
+{
+    static const uint16_t forms[] = {
+#define EVERY(cat, mod, ptx, sm)
+#define GATE(form, cat, mod, ptx, sm) PL_PTX_##form,
+#include "jit/ptx/gate.def"
+#undef EVERY
+#undef GATE
+    };
+    bool is_past[PL_PTX_COUNT] = {false};
+    for (size_t i = 1; i < PL_COUNT(forms); i++) {
+        is_past[forms[i - 1]] |= forms[i] != forms[i - 1];
+        ck_assert_msg(!is_past[forms[i]], "%s", pl_ptx_infos[forms[i]].id);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ptx_gate");
@@ -195,6 +214,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, forms_are_taken_or_refused_as_measured);
     tcase_add_test(t, suffixed_targets_take_forms_as_measured);
     tcase_add_test(t, a_join_keeps_what_both_gates_take);
+    tcase_add_test(t, rows_of_a_form_stand_together);
     tcase_add_test(t, the_lowest_header_has_the_least_suffix);
     suite_add_tcase(s, t);
     return s;

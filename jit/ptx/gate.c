@@ -1,5 +1,7 @@
 #include "jit/ptx/gate.h"
 
+#include "jit/ptx/table.h"
+
 #include <stddef.h>
 
 enum {
@@ -53,58 +55,60 @@ uint16_t pl_ptx_target_version(uint16_t sm, char suffix)
 
 /* ---- gates of modifiers ---- */
 
-enum { ANY_FORM = PL_PTX_NONE };
-
-static const struct mod_gate {
-    uint16_t form; /* ANY_FORM: all */
-    uint8_t cat, mod;
-    struct pl_ptx_gate gate;
-} mod_gates[] = {
-#define PL_PTX_ANY                  ANY_FORM
-#define PL_PTX_MOD_SCALE_VEC_ABSENT 0
-#define ON(sm, set)                 sm, ON_##set
+#define ON(sm, set) sm, ON_##set
 #define GATE_OF(ptx, sm, targets, ...)                                                             \
     {                                                                                              \
         ptx, sm, targets                                                                           \
     }
 #define GATE_ARGS(...) GATE_OF(__VA_ARGS__, 0, 0)
+
+/* Of a modifier, whatever the form. */
+static const struct pl_ptx_gate gates_of_every[PL_PTX_MOD_COUNT] = {
+#define EVERY(cat, mod, ptx, sm) [PL_PTX_MOD_##cat##_##mod] = GATE_ARGS(ptx, sm),
+#define GATE(form, cat, mod, ptx, sm)
+#include "jit/ptx/gate.def"
+#undef EVERY
+#undef GATE
+};
+
+/* ORDER of gate.def: the rows of a form stand together. */
+static const struct mod_gate {
+    uint16_t form;
+    uint8_t cat, mod;
+    struct pl_ptx_gate gate;
+} mod_gates[] = {
+#define PL_PTX_MOD_SCALE_VEC_ABSENT 0
+#define EVERY(cat, mod, ptx, sm)
 #define GATE(form, cat, mod, ptx, sm)                                                              \
     {PL_PTX_##form, PL_PTX_CAT_##cat, PL_PTX_MOD_##cat##_##mod, GATE_ARGS(ptx, sm)},
 #include "jit/ptx/gate.def"
 #undef PL_PTX_MOD_SCALE_VEC_ABSENT
+#undef EVERY
 #undef GATE
+};
 #undef ON
 #undef GATE_ARGS
 #undef GATE_OF
-};
 
-/* ORDER of gate.def: the rows of all forms stand first, so that a form without rows of its own need not look at the others. */
-enum {
+enum row_number {
+    ROW_NONE,
+#define EVERY(cat, mod, ptx, sm)
 #define GATE(form, cat, mod, ptx, sm) ROW_##form##_##cat##_##mod,
 #include "jit/ptx/gate.def"
-#undef GATE
-    N_ROWS,
-    N_ROWS_OF_ALL = 0
-#define GATE(form, cat, mod, ptx, sm) +((int)PL_PTX_##form == (int)ANY_FORM)
-#include "jit/ptx/gate.def"
+#undef EVERY
 #undef GATE
 };
-#define GATE(form, cat, mod, ptx, sm)                                                              \
-    _Static_assert(((int)PL_PTX_##form == (int)ANY_FORM) ==                                        \
-                       (ROW_##form##_##cat##_##mod < N_ROWS_OF_ALL),                               \
-                   "rows of ANY stand first");
-#include "jit/ptx/gate.def"
-#undef GATE
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Woverride-init" /* a form has several rows */
-static const bool has_rows[PL_PTX_COUNT] = {
-#define GATE(form, cat, mod, ptx, sm) [PL_PTX_##form] = true,
+#pragma GCC diagnostic ignored "-Woverride-init" /* of a form's rows the last one stays */
+static const uint8_t last_row[PL_PTX_COUNT] = {
+#define EVERY(cat, mod, ptx, sm)
+#define GATE(form, cat, mod, ptx, sm) [PL_PTX_##form] = ROW_##form##_##cat##_##mod,
 #include "jit/ptx/gate.def"
+#undef EVERY
 #undef GATE
 };
 #pragma GCC diagnostic pop
-#undef PL_PTX_ANY
 
 /* A form with this modifier always passes a stricter gate, so a join that finds no common target is our own contradiction;
  * the tightest then stands. */
@@ -188,12 +192,15 @@ struct pl_ptx_gate pl_ptx_gate_of_ins(const struct pl_ptx_ins *ins,
                                       const struct pl_ptx_operand *pool)
 {
     struct pl_ptx_gate g = pl_ptx_infos[ins->form].gate;
-    const unsigned n = has_rows[ins->form] ? N_ROWS : N_ROWS_OF_ALL;
-    for (unsigned i = 0; i < n; i++) {
-        const struct mod_gate *m = &mod_gates[i];
-        if (ins->mods[m->cat] == m->mod && (i < N_ROWS_OF_ALL || m->form == ins->form))
-            tighten(&g, m->gate);
+    const struct pl_ptx_row *row = &pl_ptx_rows[ins->form];
+    for (unsigned v = 0; v < PL_PTX_MAX_VIEWS && row->views[v] != 0; v++) {
+        const uint8_t mod = ins->mods[pl_ptx_views[row->views[v] & ~PL_PTX_VIEW_NEED].cat];
+        if (gates_of_every[mod].ptx_version != 0)
+            tighten(&g, gates_of_every[mod]);
     }
+    for (unsigned i = last_row[ins->form]; i != ROW_NONE && mod_gates[i - 1].form == ins->form; i--)
+        if (ins->mods[mod_gates[i - 1].cat] == mod_gates[i - 1].mod)
+            tighten(&g, mod_gates[i - 1].gate);
     gate_types(ins, &g);
     if (pl_ptx_has_operand_gate((enum pl_ptx_form)ins->form))
         gate_operands(ins, pool, &g);
