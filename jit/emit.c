@@ -345,25 +345,22 @@ static unsigned place_operands(struct emitter *e, const struct pl_step *s, const
     return n;
 }
 
-/* Registers that a memory step moves as one vector, or of an accumulator; 0 for the other steps. */
-static uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
+/* The operand that is a memory step's vector or an accumulator, + 1. */
+static const uint8_t vectors[PL_STEP_COUNT] = {
+    [PL_STEP_load] = 1,       [PL_STEP_tmem_load] = 1,  [PL_STEP_wgmma] = 1,
+    [PL_STEP_wgmma_half] = 1, [PL_STEP_wgmma_val] = 1,  [PL_STEP_wgmma_val_half] = 1,
+    [PL_STEP_store] = 2,      [PL_STEP_tmem_store] = 2, [PL_STEP_store_async] = 2,
+};
+
+/* Registers of it; 0 for the other steps. */
+static inline uint32_t vector_width(const struct emitter *e, const struct pl_step *s)
 {
-    switch ((int)s->op) {
-    case PL_STEP_load:
-    case PL_STEP_tmem_load:
-    case PL_STEP_wgmma:
-    case PL_STEP_wgmma_half:
-    case PL_STEP_wgmma_val:
-    case PL_STEP_wgmma_val_half: return step_opnd(e, s, 0)->n;
-    case PL_STEP_store:
-    case PL_STEP_tmem_store:
-    case PL_STEP_store_async: return step_opnd(e, s, 1)->n;
-    default: return 0;
-    }
+    const uint8_t which = vectors[s->op];
+    return which != 0 ? step_opnd(e, s, which - 1u)->n : 0;
 }
 
 /* All of a step that can change its instruction's gate, where operands cannot: types, attributes, width. Never 0. */
-static uint64_t step_key(const struct emitter *e, const struct pl_step *s)
+static inline uint64_t step_key(const struct emitter *e, const struct pl_step *s)
 {
     uint64_t key = (uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->from << 16;
     uint32_t attrs;
@@ -449,6 +446,9 @@ static struct kind *kind_of(struct emitter *e, const struct pl_step *s, bool *is
     return add_kind(e, s, key, bucket);
 }
 
+/* For an instruction's short operands and what stands around them, from any of them on. */
+enum { OPERANDS_ROOM_BYTES = (PL_STEP_MAX_OPNDS + 2) * PL_PTX_LONGEST_SHORT };
+
 /* Most operands are registers. */
 static inline bool is_register(const struct pl_opnd *o)
 {
@@ -457,7 +457,7 @@ static inline bool is_register(const struct pl_opnd *o)
 
 static inline char *put_register(pl_reg r, char *at)
 {
-    return pl_ptx_put_reg(at, pl_ptx_reg_id(reg_type(pl_reg_class(r)), pl_reg_index(r)));
+    return pl_ptx_put_numbered(at, reg_type(pl_reg_class(r)), pl_reg_index(r));
 }
 
 static char *put_elems(const struct emitter *e, const struct pl_step *s, char letter,
@@ -465,6 +465,9 @@ static char *put_elems(const struct emitter *e, const struct pl_step *s, char le
 {
     const struct pl_opnd *elems = &e->steps->pool.data[o->u.index];
     const bool is_vector = o->n != 1 || (letter != 'W' && letter != 'V');
+    at = pl_ptx_more(e->printer.buf, at, o->n * (size_t)PL_PTX_LONGEST_SHORT + OPERANDS_ROOM_BYTES);
+    if (at == NULL)
+        return NULL;
     if (is_vector)
         *at++ = '{';
     for (uint32_t i = 0; i < o->n; i++) {
@@ -493,7 +496,7 @@ static char *put_opnd(struct emitter *e, const struct pl_step *s, char letter,
         return pl_ptx_put_short(at, &op);
     pl_buf_commit(text, at); /* a name may be long */
     pl_ptx_print_operand(&e->printer, &op);
-    return text->text + text->n_bytes;
+    return pl_ptx_more(text, text->text + text->n_bytes, OPERANDS_ROOM_BYTES);
 }
 
 /* Most instructions: each operand becomes text as it comes. */
@@ -501,21 +504,17 @@ static void put_direct(struct emitter *e, const struct pl_step *s, const struct 
 {
     const char *letters = pl_step_infos[s->op].operands;
     struct pl_buf *text = e->printer.buf;
-    char *at = pl_buf_room(text, k->n_bytes + 2 * (size_t)PL_PTX_LONGEST_SHORT);
+    char *at = pl_ptx_more(text, text->text + text->n_bytes, k->n_bytes + OPERANDS_ROOM_BYTES);
     if (at == NULL)
         return;
     at = pl_ptx_put_start(at, &k->ins, e->mnemonics.text + k->first, k->n_bytes);
-    for (uint32_t i = 0; i < s->n_opnds; i++) {
+    for (uint32_t i = 0; i < s->n_opnds && at != NULL; i++) {
         const struct pl_opnd *o = step_opnd(e, s, i);
-        at = pl_ptx_more(text, at, (o->n + 1u) * (size_t)PL_PTX_LONGEST_SHORT);
-        if (at == NULL)
-            return;
         if (i != 0)
             *at++ = ',';
         *at++ = ' ';
         at = is_register(o) ? put_register(o->u.reg, at) : put_opnd(e, s, letters[i], o, at);
     }
-    at = pl_ptx_more(text, at, 2);
     if (at != NULL)
         pl_buf_commit(text, pl_ptx_put_text(at, ";\n"));
 }
@@ -529,13 +528,14 @@ static void put_instruction(struct emitter *e, const struct pl_step *s)
     k->ins.guard = 0;
     if (s->guard.id != 0)
         pl_ptx_ins_guard(&k->ins, pl_reg_index(s->guard), s->guard_is_negated);
-    if (k->is_direct && !is_new) {
+    if (!k->is_direct)
+        k->ins.n_operands = (uint8_t)place_operands(e, s, k->row);
+    if (is_new || pl_ptx_has_operand_gate((enum pl_ptx_form)k->ins.form))
+        e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&k->ins, e->pool));
+    if (k->is_direct) {
         put_direct(e, s, k);
         return;
     }
-    k->ins.n_operands = (uint8_t)place_operands(e, s, k->row);
-    if (is_new || pl_ptx_has_operand_gate((enum pl_ptx_form)k->ins.form))
-        e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&k->ins, e->pool));
     pl_ptx_print_ins_as(&e->printer, &k->ins, e->pool, e->mnemonics.text + k->first, k->n_bytes);
 }
 

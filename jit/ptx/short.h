@@ -83,7 +83,7 @@ static inline char *pl_ptx_put_hex(char *s, uint64_t v, int n_digits)
 enum { PL_PTX_LONGEST_SHORT = 48 }; /* text of a register, a constant, an address without a name */
 
 /* %r12: the emitter's registers. s has room for 4 characters more than the name. */
-static inline char *pl_ptx_put_reg(char *s, uint32_t id)
+static inline char *pl_ptx_put_numbered(char *s, uint32_t type, uint32_t index)
 {
     static const struct {
         char text[4];
@@ -93,10 +93,14 @@ static inline char *pl_ptx_put_reg(char *s, uint32_t id)
         [PL_PTX_TYPE_B32] = {"%r", 2},   [PL_PTX_TYPE_B64] = {"%rd", 3},
         [PL_PTX_TYPE_B128] = {"%rq", 3}, [PL_PTX_TYPE_F32] = {"%f", 2},
         [PL_PTX_TYPE_F64] = {"%fd", 3}};
-    const uint32_t type = (id - 1) >> 24;
     PL_ASSERT(type < PL_PTX_TYPE_COUNT && prefixes[type].n_bytes != 0);
     memcpy(s, prefixes[type].text, sizeof prefixes[type].text);
-    return pl_ptx_put_u64(s + prefixes[type].n_bytes, (id - 1) & 0xffffff);
+    return pl_ptx_put_u64(s + prefixes[type].n_bytes, index);
+}
+
+static inline char *pl_ptx_put_reg(char *s, uint32_t id)
+{
+    return pl_ptx_put_numbered(s, (id - 1) >> 24, (id - 1) & 0xffffff);
 }
 
 static inline char *pl_ptx_put_constant(char *s, const struct pl_ptx_operand *op)
