@@ -2,6 +2,7 @@
 
 #include "base/debug.h"
 
+#include <stddef.h>
 #include <string.h>
 
 void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *out)
@@ -87,16 +88,19 @@ bool pl_build_is_entry(const struct pl_build *b, pl_reg r)
 
 /* ---- steps ---- */
 
-static void place_attrs(struct pl_step *s, const struct pl_sdesc *d)
+/* The step without operands and guard. */
+static struct pl_step start_step(const struct pl_sdesc *d, uint32_t n_opnds)
 {
+    struct pl_step s = {.op = d->op, .type = d->type, .from = d->from, .n_opnds = (uint8_t)n_opnds};
     const struct pl_step_info *info = &pl_step_infos[d->op];
     for (int i = 0; i < PL_STEP_MAX_ATTRS && d->attrs[i] != PL_SA_NONE; i++) {
         int slot = 0;
         while (slot < PL_STEP_MAX_ATTRS - 1 && info->cats[slot] != pl_sattrs[d->attrs[i]].cat)
             slot++;
         PL_ASSERT(info->cats[slot] == pl_sattrs[d->attrs[i]].cat);
-        s->attrs[slot] = d->attrs[i];
+        s.attrs[slot] = d->attrs[i];
     }
+    return s;
 }
 
 /* n new operands at the end of the pool; NULL when memory ran out. */
@@ -121,9 +125,9 @@ static uint32_t push_opnds(struct pl_build *b, pl_reg dest, const struct pl_opnd
     if (o == NULL)
         return first;
     if (n_dests != 0)
-        *o = pl_opnd_reg(dest);
-    if (n != 0)
-        memcpy(o + n_dests, opnds, n * sizeof *o);
+        *o++ = pl_opnd_reg(dest);
+    for (uint32_t i = 0; i < n; i++)
+        o[i] = opnds[i];
     return first;
 }
 
@@ -134,21 +138,11 @@ struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, ui
     return l;
 }
 
-static struct pl_step make_step(struct pl_build *b, const struct pl_sdesc *d, pl_reg dest)
+static void put_step(struct pl_build *b, const struct pl_sdesc *d, bool is_guarded)
 {
-    struct pl_step s = {.op = d->op,
-                        .type = d->type,
-                        .from = d->from,
-                        .n_opnds = (uint8_t)(d->n + (dest.id != 0)),
-                        .opnds = push_opnds(b, dest, d->opnds, d->n)};
-    place_attrs(&s, d);
-    return s;
-}
-
-void pl_build_step(struct pl_build *b, const struct pl_sdesc *d)
-{
-    struct pl_step s = make_step(b, d, (pl_reg){0});
-    if ((pl_step_infos[d->op].flags & PL_STEP_F_PURE) == 0 && d->op != PL_STEP_label) {
+    struct pl_step s = start_step(d, d->n);
+    s.opnds = push_opnds(b, (pl_reg){0}, d->opnds, d->n);
+    if (is_guarded) {
         s.guard = b->guard;
         s.guard_is_negated = b->guard_is_negated;
     }
@@ -158,13 +152,20 @@ void pl_build_step(struct pl_build *b, const struct pl_sdesc *d)
         *at = s;
 }
 
-static enum pl_rclass dest_class(const struct pl_sdesc *d)
+static bool is_pure(uint8_t op) { return (pl_step_infos[op].flags & PL_STEP_F_PURE) != 0; }
+
+void pl_build_step(struct pl_build *b, const struct pl_sdesc *d)
 {
-    switch (pl_step_infos[d->op].operands[0]) {
+    put_step(b, d, !is_pure(d->op) && d->op != PL_STEP_label);
+}
+
+static enum pl_rclass dest_class(const struct pl_step *s)
+{
+    switch (pl_step_infos[s->op].operands[0]) {
     case 'p': return PL_RC_PRED;
     case 'q': return PL_RC_B64;
     case 'r': return PL_RC_B32;
-    default: return (enum pl_rclass)pl_stypes[d->type].class;
+    default: return (enum pl_rclass)pl_stypes[s->type].class;
     }
 }
 
@@ -189,95 +190,52 @@ static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint3
     }
 }
 
-static uint32_t mix(uint32_t h, uint64_t v)
+/* ---- steps that exist already ---- */
+
+_Static_assert(offsetof(struct pl_step, attrs) + sizeof((struct pl_step){0}.attrs) == 8,
+               "what a step is but for operands and guard is its first word");
+_Static_assert(sizeof(struct pl_opnd) == 16, "an operand is two words");
+
+static inline uint64_t word_at(const void *at)
 {
-    uint64_t x = (h ^ v) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(x >> 32) ^ (uint32_t)x;
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
 }
 
-_Static_assert(PL_STEP_MAX_ATTRS == 4, "the attributes are hashed as one word");
+static inline uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u; }
 
-static uint32_t hash_opnds(uint32_t h, const struct pl_opnd *opnds, uint32_t n)
+static inline uint32_t hash_of(const struct pl_step *s, const struct pl_opnd *opnds, uint32_t n)
 {
+    uint64_t h = mix(0, word_at(s));
+    for (const struct pl_opnd *o = opnds; o < opnds + n; o++)
+        h = mix(mix(h, word_at(o)), word_at(&o->imm));
+    return (uint32_t)(h >> 32);
+}
+
+static inline bool same_opnds(const struct pl_opnd *x, const struct pl_opnd *y, uint32_t n)
+{
+    uint64_t differs = 0;
     for (uint32_t i = 0; i < n; i++)
-        h = mix(h, (uint64_t)opnds[i].u.index << 32 ^ (uint64_t)opnds[i].imm ^
-                       (uint64_t)opnds[i].kind << 56);
-    return h;
+        differs |= (word_at(&x[i]) ^ word_at(&y[i])) | (word_at(&x[i].imm) ^ word_at(&y[i].imm));
+    return differs == 0;
 }
 
-static uint32_t hash_of(const struct pl_sdesc *d)
+/* The register of a known step like s, whose n operands and hash are given. None: id 0. */
+static inline pl_reg find_known(const struct pl_build *b, int which, const struct pl_step *s,
+                                const struct pl_opnd *opnds, uint32_t n, uint32_t hash)
 {
-    uint32_t h = mix((uint32_t)d->op << 16 | (uint32_t)d->type << 8 | d->from, d->n);
-    uint32_t attrs;
-    memcpy(&attrs, d->attrs, sizeof attrs);
-    return hash_opnds(attrs == 0 ? h : mix(h, attrs), d->opnds, d->n);
-}
-
-static bool same_opnd(const struct pl_opnd *x, const struct pl_opnd *y)
-{
-    return x->kind == y->kind && x->is_negated == y->is_negated && x->n == y->n &&
-           x->u.index == y->u.index && x->imm == y->imm;
-}
-
-static bool same_step(const struct pl_build *b, const struct pl_step *s, const struct pl_sdesc *d)
-{
-    struct pl_step t = {0};
-    if (s->op != d->op || s->type != d->type || s->from != d->from || s->n_opnds != d->n + 1)
-        return false;
-    if (s->opnds + s->n_opnds > b->out->pool.n) /* memory ran out while it was made */
-        return false;
-    place_attrs(&t, d);
-    if (memcmp(t.attrs, s->attrs, sizeof t.attrs) != 0)
-        return false;
-    for (uint32_t i = 0; i < d->n; i++)
-        if (!same_opnd(&b->out->pool.data[s->opnds + 1 + i], &d->opnds[i]))
-            return false;
-    return true;
-}
-
-static const struct pl_step *find_known(const struct pl_build *b, const struct pl_sdesc *d,
-                                        uint32_t hash, int which)
-{
+    const struct pl_step *steps = which == 1 ? b->entry.data : b->body.data;
+    const struct pl_known *known = b->known[which].data;
     for (uint32_t k = b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)]; k != 0;
-         k = b->known[which].data[k - 1].previous) {
-        const struct pl_known *e = &b->known[which].data[k - 1];
-        const struct pl_step *s = which == 1 ? &b->entry.data[e->step] : &b->body.data[e->step];
-        if (e->hash == hash && same_step(b, s, d))
-            return s;
+         k = known[k - 1].previous) {
+        const struct pl_step *e = &steps[known[k - 1].step];
+        const struct pl_opnd *had = &b->out->pool.data[e->opnds];
+        if (known[k - 1].hash == hash && word_at(e) == word_at(s) &&
+            e->opnds + n < b->out->pool.n && /* else memory ran out while it was made */
+            same_opnds(had + 1, opnds, n))
+            return had->u.reg;
     }
-    return NULL;
-}
-
-static bool same_plain(const struct pl_build *b, const struct pl_step *s, enum pl_step_op op,
-                       enum pl_stype t, const struct pl_opnd *opnds, uint32_t n)
-{
-    uint32_t attrs;
-    memcpy(&attrs, s->attrs, sizeof attrs);
-    if (s->op != op || s->type != t || s->from != 0 || attrs != 0 || s->n_opnds != n + 1 ||
-        s->opnds + s->n_opnds > b->out->pool.n)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (!same_opnd(&b->out->pool.data[s->opnds + 1 + i], &opnds[i]))
-            return false;
-    return true;
-}
-
-/*
- * A step without attributes that is known: index arithmetic asks for the same ones in each chunk of an access, more often than for new
- * ones. None: id 0. A step of a mutable register is never known.
- */
-static pl_reg find_plain(const struct pl_build *b, enum pl_step_op op, enum pl_stype t,
-                         const struct pl_opnd *opnds, uint32_t n)
-{
-    const uint32_t hash = hash_opnds(mix((uint32_t)op << 16 | (uint32_t)t << 8, n), opnds, n);
-    for (int which = 1; which >= 0; which--)
-        for (uint32_t k = b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)]; k != 0;
-             k = b->known[which].data[k - 1].previous) {
-            const struct pl_known *e = &b->known[which].data[k - 1];
-            const struct pl_step *s = which == 1 ? &b->entry.data[e->step] : &b->body.data[e->step];
-            if (e->hash == hash && same_plain(b, s, op, t, opnds, n))
-                return b->out->pool.data[s->opnds].u.reg;
-        }
     return (pl_reg){0};
 }
 
@@ -291,49 +249,61 @@ static void remember(struct pl_build *b, uint32_t hash, int which)
     b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)] = b->known[which].n;
 }
 
-pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
+/* A step that is not known; hash is its own. */
+static pl_reg put_value(struct pl_build *b, struct pl_step *s, const struct pl_opnd *opnds,
+                        uint32_t n, struct source_facts f, uint32_t hash)
 {
-    const bool is_pure = (pl_step_infos[d->op].flags & PL_STEP_F_PURE) != 0;
-    struct source_facts f = {.is_entry = true};
-    look_at(b, d->opnds, d->n, &f);
-    const bool can_share = is_pure && !f.has_mutable && !f.has_list;
-    const bool is_invariant = is_pure && !f.has_mutable && f.is_entry;
-    const int which = is_invariant && !b->is_cold;
-    const uint32_t hash = can_share ? hash_of(d) : 0;
-    if (can_share) {
-        const struct pl_step *s = find_known(b, d, hash, is_invariant);
-        if (s == NULL && is_invariant && b->is_cold)
-            s = find_known(b, d, hash, 0);
-        if (s != NULL)
-            return b->out->pool.data[s->opnds].u.reg;
-    }
-    pl_reg dest = new_reg(b, dest_class(d), which == 1 ? PL_REG_ENTRY : 0);
-    struct pl_step s = make_step(b, d, dest);
-    if (!is_pure) {
-        s.guard = b->guard;
-        s.guard_is_negated = b->guard_is_negated;
+    const bool can_move = is_pure(s->op) && !f.has_mutable;
+    const int which = can_move && f.is_entry && !b->is_cold;
+    const pl_reg dest = new_reg(b, dest_class(s), which == 1 ? PL_REG_ENTRY : 0);
+    s->opnds = push_opnds(b, dest, opnds, n);
+    if (!is_pure(s->op)) {
+        s->guard = b->guard;
+        s->guard_is_negated = b->guard_is_negated;
     }
     struct pl_step *at = which == 1 || b->is_in_entry ? pl_vec_push(b->arena, &b->entry)
                                                       : pl_vec_push(b->arena, &b->body);
     if (at == NULL)
         return dest;
-    *at = s;
-    if (can_share && (which == 1 || !b->is_in_entry))
+    *at = *s;
+    if (can_move && !f.has_list && (which == 1 || !b->is_in_entry))
         remember(b, hash, which);
     return dest;
 }
 
+pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
+{
+    struct pl_step s = start_step(d, d->n + 1u);
+    struct source_facts f = {.is_entry = true};
+    look_at(b, d->opnds, d->n, &f);
+    if (!is_pure(d->op) || f.has_mutable || f.has_list)
+        return put_value(b, &s, d->opnds, d->n, f, 0);
+    const uint32_t hash = hash_of(&s, d->opnds, d->n);
+    pl_reg known = find_known(b, f.is_entry, &s, d->opnds, d->n, hash);
+    if (known.id == 0 && f.is_entry && b->is_cold)
+        known = find_known(b, 0, &s, d->opnds, d->n, hash);
+    return known.id != 0 ? known : put_value(b, &s, d->opnds, d->n, f, hash);
+}
+
 /* ---- short forms ---- */
 
+/*
+ * A step without attributes: index arithmetic asks for the same ones in each chunk of an access, more often than for new ones, so what
+ * its operands are is looked at last. A step of a mutable register is never known.
+ */
 static pl_reg plain(struct pl_build *b, enum pl_step_op op, enum pl_stype t,
                     const struct pl_opnd *opnds, uint8_t n)
 {
-    const pl_reg known = find_plain(b, op, t, opnds, n);
+    struct pl_step s = {.op = (uint8_t)op, .type = (uint8_t)t, .n_opnds = (uint8_t)(n + 1)};
+    const uint32_t hash = hash_of(&s, opnds, n);
+    pl_reg known = find_known(b, 1, &s, opnds, n, hash);
+    if (known.id == 0)
+        known = find_known(b, 0, &s, opnds, n, hash);
     if (known.id != 0)
         return known;
-    struct pl_sdesc d = {.op = (uint8_t)op, .type = (uint8_t)t, .n = n};
-    memcpy(d.opnds, opnds, n * sizeof *opnds);
-    return pl_build_value(b, &d);
+    struct source_facts f = {.is_entry = true};
+    look_at(b, opnds, n, &f);
+    return put_value(b, &s, opnds, n, f, hash);
 }
 
 pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x)
@@ -377,17 +347,10 @@ pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from
 
 void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to, struct pl_opnd from)
 {
-    struct pl_step s = make_step(
-        b,
-        &(struct pl_sdesc){
-            .op = PL_STEP_mov, .type = (uint8_t)t, .n = 2, .opnds = {pl_opnd_reg(to), from}},
-        (pl_reg){0});
-    s.guard = b->guard;
-    s.guard_is_negated = b->guard_is_negated;
-    struct pl_step *at =
-        b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
-    if (at != NULL)
-        *at = s;
+    put_step(b,
+             &(struct pl_sdesc){
+                 .op = PL_STEP_mov, .type = (uint8_t)t, .n = 2, .opnds = {pl_opnd_reg(to), from}},
+             true);
 }
 
 void pl_build_do(struct pl_build *b, enum pl_step_op op)
