@@ -4,7 +4,6 @@
 #include "jit/ptx/fragment.h"
 #include "jit/ptx/short.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PL_DIAG_ROWS "jit/jit.def"
@@ -161,9 +160,11 @@ static const struct {
 
 /* ---- one step ---- */
 
-/* What steps of one kind (step_key) have in common: all but guard and operands, which the next of them puts in `ins`. */
+/* What steps of one kind have in common: all but guard and operands, which the next of them puts in `ins`. All that can change an
+ * instruction's gate, where operands cannot, makes the kind. */
 struct kind {
-    uint64_t key;
+    uint64_t head;           /* of the step */
+    uint32_t width;          /* of its vector */
     uint32_t previous;       /* of the same bucket, + 1 */
     uint32_t first, n_bytes; /* the mnemonic, in emitter.mnemonics */
     const struct row *row;
@@ -359,17 +360,6 @@ static inline uint32_t vector_width(const struct emitter *e, const struct pl_ste
     return which != 0 ? step_opnd(e, s, which - 1u)->n : 0;
 }
 
-/* All of a step that can change its instruction's gate, where operands cannot: types, attributes, width. Never 0. */
-static inline uint64_t step_key(const struct emitter *e, const struct pl_step *s)
-{
-    uint64_t key = (uint64_t)s->op | (uint64_t)s->type << 8 | (uint64_t)s->from << 16;
-    uint32_t attrs;
-    memcpy(&attrs, s->attrs, sizeof attrs);
-    key |= (uint64_t)attrs << 24;
-    key |= (uint64_t)vector_width(e, s) << 56;
-    return key;
-}
-
 /* How often a warp's registers repeat their tile: a power of two. */
 static enum pl_ptx_mod tile_repeats(const struct pl_step *s, uint32_t width)
 {
@@ -409,15 +399,15 @@ static struct pl_ptx_ins make_ins(const struct emitter *e, const struct pl_step 
     return ins;
 }
 
-static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint64_t key,
-                             uint16_t *bucket)
+static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint16_t *bucket)
 {
     const struct row *row = find_row(e, s);
     struct kind *k = row == NULL ? NULL : pl_vec_push(e->arena, &e->kinds);
     PL_ASSERT(row != NULL);
     if (k == NULL)
         return NULL;
-    *k = (struct kind){.key = key,
+    *k = (struct kind){.head = pl_step_head(s),
+                       .width = vector_width(e, s),
                        .previous = *bucket,
                        .first = (uint32_t)e->mnemonics.n_bytes,
                        .row = row,
@@ -436,14 +426,15 @@ static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint64_
 /* Few kinds make up a program. NULL when memory ran out. */
 static struct kind *kind_of(struct emitter *e, const struct pl_step *s, bool *is_new)
 {
-    const uint64_t key = step_key(e, s);
-    uint16_t *bucket = &e->buckets[key * 0x9E3779B97F4A7C15u >> 58];
+    const uint64_t head = pl_step_head(s);
+    const uint32_t width = vector_width(e, s);
+    uint16_t *bucket = &e->buckets[(head + width) * 0x9E3779B97F4A7C15u >> 58];
     *is_new = false;
     for (uint32_t k = *bucket; k != 0; k = e->kinds.data[k - 1].previous)
-        if (e->kinds.data[k - 1].key == key)
+        if (e->kinds.data[k - 1].head == head && e->kinds.data[k - 1].width == width)
             return &e->kinds.data[k - 1];
     *is_new = true;
-    return add_kind(e, s, key, bucket);
+    return add_kind(e, s, bucket);
 }
 
 /* For an instruction's short operands and what stands around them, from any of them on. */
@@ -472,7 +463,7 @@ static char *put_elems(const struct emitter *e, const struct pl_step *s, char le
         *at++ = '{';
     for (uint32_t i = 0; i < o->n; i++) {
         if (i != 0)
-            at = pl_ptx_put_text(at, ", ");
+            at = pl_ptx_put_n(at, ", ", 2);
         if (is_register(&elems[i])) {
             at = put_register(elems[i].u.reg, at);
             continue;
@@ -508,15 +499,15 @@ static void put_direct(struct emitter *e, const struct pl_step *s, const struct 
     if (at == NULL)
         return;
     at = pl_ptx_put_start(at, &k->ins, e->mnemonics.text + k->first, k->n_bytes);
-    for (uint32_t i = 0; i < s->n_opnds && at != NULL; i++) {
-        const struct pl_opnd *o = step_opnd(e, s, i);
-        if (i != 0)
+    const struct pl_opnd *const first = step_opnd(e, s, 0), *const end = first + s->n_opnds;
+    for (const struct pl_opnd *o = first; o < end && at != NULL; o++, letters++) {
+        if (o != first)
             *at++ = ',';
         *at++ = ' ';
-        at = is_register(o) ? put_register(o->u.reg, at) : put_opnd(e, s, letters[i], o, at);
+        at = is_register(o) ? put_register(o->u.reg, at) : put_opnd(e, s, *letters, o, at);
     }
     if (at != NULL)
-        pl_buf_commit(text, pl_ptx_put_text(at, ";\n"));
+        pl_buf_commit(text, pl_ptx_put_n(at, ";\n", 2));
 }
 
 static void put_instruction(struct emitter *e, const struct pl_step *s)
@@ -719,7 +710,9 @@ static pl_status choose_target(const struct emitter *e, uint32_t max_version, ch
                                  out->version % 10u, max_version / 10, max_version % 10);
         return PL_E_UNSUPPORTED;
     }
-    snprintf(out->target, sizeof out->target, "sm_%u%c", plan->sm, *suffix);
+    char *end = pl_ptx_put_u64(pl_ptx_put_n(out->target, "sm_", 3), plan->sm);
+    *end++ = *suffix;
+    *end = '\0';
     return PL_OK;
 }
 

@@ -189,7 +189,7 @@ static void put_range(struct pl_buf *buf, const struct pl_ptx_operand *op)
     *s++ = '{';
     for (uint32_t i = 0; i < op->n; i++) {
         if (i != 0)
-            s = pl_ptx_put_text(s, ", ");
+            s = pl_ptx_put_n(s, ", ", 2);
         s = pl_ptx_put_reg(s, op->reg + i);
     }
     *s++ = '}';
@@ -363,7 +363,7 @@ static void put_operands(const struct pl_ptx_printer *pr, const struct pl_ptx_in
     }
     s = pl_ptx_more(buf, s, 2);
     if (s != NULL)
-        pl_buf_commit(buf, pl_ptx_put_text(s, ";\n"));
+        pl_buf_commit(buf, pl_ptx_put_n(s, ";\n", 2));
 }
 
 void pl_ptx_print_ins(const struct pl_ptx_printer *pr, const struct pl_ptx_ins *ins,

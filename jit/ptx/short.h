@@ -19,6 +19,13 @@ static inline char *pl_ptx_more(struct pl_buf *buf, char *s, size_t n)
     return pl_buf_room(buf, n);
 }
 
+/* n characters, where that is a constant. */
+static inline char *pl_ptx_put_n(char *s, const char *text, size_t n)
+{
+    memcpy(s, text, n);
+    return s + n;
+}
+
 static inline char *pl_ptx_put_text(char *s, const char *text)
 {
     while (*text != 0)
@@ -32,8 +39,7 @@ static inline char *pl_ptx_put_pair(char *s, uint32_t v)
         "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
         "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
         "8081828384858687888990919293949596979899";
-    memcpy(s, pairs + 2 * v, 2);
-    return s + 2;
+    return pl_ptx_put_n(s, pairs + 2 * v, 2);
 }
 
 static inline char *pl_ptx_put_digit(char *s, uint32_t v)
@@ -44,14 +50,16 @@ static inline char *pl_ptx_put_digit(char *s, uint32_t v)
 
 static inline char *pl_ptx_put_long(char *s, uint64_t v)
 {
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + v % 10);
-    while ((v /= 10) != 0);
-    while (n > 0)
-        *s++ = digits[--n];
-    return s;
+    char digits[20], *at = digits + sizeof digits;
+    for (; v >= 100; v /= 100)
+        pl_ptx_put_pair(at -= 2, (uint32_t)(v % 100));
+    if (v >= 10)
+        pl_ptx_put_pair(at -= 2, (uint32_t)v);
+    else
+        pl_ptx_put_digit(at -= 1, (uint32_t)v);
+    const size_t n = (size_t)(digits + sizeof digits - at);
+    memcpy(s, at, n);
+    return s + n;
 }
 
 /* Most numbers are those of registers, and short. */
@@ -131,7 +139,7 @@ static inline char *pl_ptx_put_short(char *s, const struct pl_ptx_operand *op)
     switch (op->kind) {
     case PL_PTX_OP_REG: return pl_ptx_put_selector(pl_ptx_put_reg(s, op->reg), op->select);
     case PL_PTX_OP_IMM: return pl_ptx_put_constant(s, op);
-    case PL_PTX_OP_LABEL: return pl_ptx_put_u64(pl_ptx_put_text(s, "$L"), op->first);
+    case PL_PTX_OP_LABEL: return pl_ptx_put_u64(pl_ptx_put_n(s, "$L", 2), op->first);
     case PL_PTX_OP_SINK: *s++ = '_'; return s;
     }
     *s++ = '['; /* an address */
@@ -166,7 +174,7 @@ static inline char *pl_ptx_put_short_list(char *s, const struct pl_ptx_operand *
     *s++ = '{';
     for (uint32_t i = 0; i < n; i++) {
         if (i != 0)
-            s = pl_ptx_put_text(s, ", ");
+            s = pl_ptx_put_n(s, ", ", 2);
         s = pl_ptx_put_short(s, &ops[i]);
     }
     *s++ = '}';

@@ -2,7 +2,6 @@
 
 #include "base/debug.h"
 
-#include <stddef.h>
 #include <string.h>
 
 void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *out)
@@ -192,8 +191,6 @@ static void look_at(const struct pl_build *b, const struct pl_opnd *opnds, uint3
 
 /* ---- steps that exist already ---- */
 
-_Static_assert(offsetof(struct pl_step, attrs) + sizeof((struct pl_step){0}.attrs) == 8,
-               "what a step is but for operands and guard is its first word");
 _Static_assert(sizeof(struct pl_opnd) == 16, "an operand is two words");
 
 static inline uint64_t word_at(const void *at)
@@ -207,7 +204,7 @@ static inline uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B9
 
 static inline uint32_t hash_of(const struct pl_step *s, const struct pl_opnd *opnds, uint32_t n)
 {
-    uint64_t h = mix(0, word_at(s));
+    uint64_t h = mix(0, pl_step_head(s));
     for (const struct pl_opnd *o = opnds; o < opnds + n; o++)
         h = mix(mix(h, word_at(o)), word_at(&o->imm));
     return (uint32_t)(h >> 32);
@@ -231,7 +228,7 @@ static inline pl_reg find_known(const struct pl_build *b, int which, const struc
          k = known[k - 1].previous) {
         const struct pl_step *e = &steps[known[k - 1].step];
         const struct pl_opnd *had = &b->out->pool.data[e->opnds];
-        if (known[k - 1].hash == hash && word_at(e) == word_at(s) &&
+        if (known[k - 1].hash == hash && pl_step_head(e) == pl_step_head(s) &&
             e->opnds + n < b->out->pool.n && /* else memory ran out while it was made */
             same_opnds(had + 1, opnds, n))
             return had->u.reg;

@@ -11,7 +11,9 @@
 #include "base/vec.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- registers ---- */
 
@@ -201,6 +203,16 @@ static inline bool pl_opnd_is_imm(struct pl_opnd o) { return o.kind == PL_OPND_I
 static inline bool pl_opnd_is(struct pl_opnd o, int64_t v)
 {
     return o.kind == PL_OPND_IMM && o.imm == v;
+}
+
+/* What a step is but for its operands and guard, in one word, to compare; never 0. */
+static inline uint64_t pl_step_head(const struct pl_step *s)
+{
+    uint64_t head;
+    _Static_assert(offsetof(struct pl_step, attrs) + PL_STEP_MAX_ATTRS == sizeof head,
+                   "op, types, number of operands and attributes come first");
+    memcpy(&head, s, sizeof head);
+    return head;
 }
 
 /* The attribute of a category, 0 when absent. */

@@ -61,7 +61,7 @@ static pl_status fail_build(struct pl_text *t, pl_status st, struct pl_call *cal
 
 static const char digits_to_come[] = "00000000";
 
-/* The eight digits after the kernel's name become a hash of the text that is written with zeros there. */
+/* The eight digits after the kernel's name become a hash of the text that is written with zeros there, in its head alone. */
 static void name_entry(struct pl_text *t, char *ptx)
 {
     size_t n = strlen(t->entry), n_digits = sizeof digits_to_come - 1;
@@ -70,8 +70,7 @@ static void name_entry(struct pl_text *t, char *ptx)
     memcpy(named, t->entry, n + 1);
     for (size_t i = 0; i < n_digits; i++)
         named[n - 1 - i] = "0123456789abcdef"[hash >> (4 * i) & 15];
-    for (char *p = strstr(ptx, t->entry); p != NULL; p = strstr(p + n, t->entry))
-        memcpy(p, named, n);
+    memcpy(strstr(ptx, t->entry), named, n);
     memcpy(t->entry, named, n + 1);
 }
 
@@ -84,7 +83,8 @@ static pl_status emit(struct pl_text *t, const struct pl_ask *ask)
         return st;
     t->ptx = (struct pl_blob){out.text, out.n_bytes};
     t->version = out.version;
-    snprintf(t->target, sizeof t->target, "%s", out.target);
+    _Static_assert(sizeof t->target == sizeof out.target, "both hold any target");
+    memcpy(t->target, out.target, sizeof t->target);
     name_entry(t, out.text);
     return PL_OK;
 }
