@@ -17,28 +17,31 @@ struct loop {
 };
 struct pressure {
     const struct pl_steps *steps;
-    struct range *ranges[PL_RC_COUNT];
-    uint32_t *labels; /* step of each label, + 1 */
+    struct range *ranges[PL_RC_COUNT]; /* of register i at i + 1; at 0 what touches none */
+    uint32_t *labels;                  /* step of each label, + 1 */
     PL_VEC(struct loop) loops;
 };
 
-static void touch(struct pressure *p, pl_reg r, uint32_t at)
+static inline void touch(struct range *const ranges[PL_RC_COUNT], const struct pl_opnd *o,
+                         uint32_t at)
 {
-    if (r.id == 0)
+    if (o->kind != PL_OPND_REG && o->kind != PL_OPND_ADDR)
         return;
-    struct range *x = &p->ranges[pl_reg_class(r)][pl_reg_index(r)];
-    if (x->first == 0)
-        x->first = at + 1;
-    x->last = at + 1;
+    struct range *r = &ranges[pl_reg_class(o->u.reg)][pl_reg_index(o->u.reg) + 1];
+    if (r->first == 0)
+        r->first = at;
+    r->last = at;
 }
 
-static void touch_opnds(struct pressure *p, const struct pl_opnd *opnds, uint32_t n, uint32_t at)
+/* A guard counts nothing. */
+static inline void touch_opnds(struct pressure *p, const struct pl_step *s, uint32_t at)
 {
-    for (const struct pl_opnd *o = opnds; o < opnds + n; o++)
-        if (o->kind == PL_OPND_REG || o->kind == PL_OPND_ADDR)
-            touch(p, o->u.reg, at);
-        else if (o->kind == PL_OPND_LIST)
-            touch_opnds(p, &p->steps->pool.data[o->u.index], o->n, at);
+    const struct pl_opnd *pool = p->steps->pool.data, *end = pool + s->opnds + s->n_opnds;
+    for (const struct pl_opnd *o = pool + s->opnds; o < end; o++) {
+        touch(p->ranges, o, at);
+        for (uint32_t i = 0; o->kind == PL_OPND_LIST && i < o->n; i++)
+            touch(p->ranges, &pool[o->u.index + i], at);
+    }
 }
 
 static void look_at_steps(struct pressure *p, struct pl_arena *arena)
@@ -46,7 +49,7 @@ static void look_at_steps(struct pressure *p, struct pl_arena *arena)
     for (uint32_t at = 0; at < p->steps->list.n; at++) {
         const struct pl_step *s = &p->steps->list.data[at];
         const struct pl_opnd *opnds = &p->steps->pool.data[s->opnds];
-        touch_opnds(p, opnds, s->n_opnds, at); /* a guard counts nothing */
+        touch_opnds(p, s, at + 1);
         if (s->op == PL_STEP_label)
             p->labels[opnds[0].u.index] = at + 1;
         if (s->op == PL_STEP_jump && p->labels[opnds[0].u.index] != 0) {
@@ -58,13 +61,13 @@ static void look_at_steps(struct pressure *p, struct pl_arena *arena)
 }
 
 /* Inner loops stand before outer ones, since their jumps do. */
-static void stay_through_loops(struct pressure *p, struct range *r)
+static uint32_t last_through_loops(const struct loop *loops, uint32_t n, const struct range *r)
 {
-    for (uint32_t i = 0; i < p->loops.n; i++) {
-        const struct loop *l = &p->loops.data[i];
-        if (r->first < l->first && r->last >= l->first && r->last < l->last)
-            r->last = l->last;
-    }
+    uint32_t last = r->last;
+    for (const struct loop *l = loops; l < loops + n; l++)
+        if (last >= l->first && last < l->last && r->first < l->first)
+            last = l->last;
+    return last;
 }
 
 uint32_t pl_pressure(struct pl_arena *arena, const struct pl_steps *steps)
@@ -80,15 +83,13 @@ uint32_t pl_pressure(struct pl_arena *arena, const struct pl_steps *steps)
         return 0;
     look_at_steps(&p, arena);
     for (int c = 0; c < PL_RC_COUNT; c++)
-        for (uint32_t i = 0; weights[c] != 0 && i < steps->n_regs[c]; i++) {
-            struct range *r = &p.ranges[c][i];
+        for (struct range *r = p.ranges[c] + 1; r <= p.ranges[c] + steps->n_regs[c]; r++) {
             if (r->first == 0)
                 continue;
-            stay_through_loops(&p, r);
-            changes[r->first - 1] += weights[c];
-            changes[r->last] -= weights[c];
+            changes[r->first] += weights[c];
+            changes[last_through_loops(p.loops.data, p.loops.n, r) + 1] -= weights[c];
         }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 1; i <= n; i++) {
         now += changes[i];
         most = now > most ? now : most;
     }
