@@ -163,16 +163,15 @@ static bool can_bulk(const struct pl_copy *c)
 
 static enum way choose(const struct pl_copy *c)
 {
-    const bool tensor = can_tensor(c), bulk = can_bulk(c);
     switch (c->op->how) {
-    case PL_HOW_TMA: return tensor ? WAY_TENSOR : WAY_ELEMENTS;
-    case PL_HOW_BULK: return bulk ? WAY_BULK : WAY_ELEMENTS;
+    case PL_HOW_TMA: return can_tensor(c) ? WAY_TENSOR : WAY_ELEMENTS;
+    case PL_HOW_BULK: return can_bulk(c) ? WAY_BULK : WAY_ELEMENTS;
     case PL_HOW_ELEMENTS: return WAY_ELEMENTS;
     case PL_HOW_AUTO: break;
     }
-    if (bulk && n_view_rows(c) == 1)
+    if (n_view_rows(c) == 1 && can_bulk(c))
         return WAY_BULK;
-    return tensor ? WAY_TENSOR : bulk ? WAY_BULK : WAY_ELEMENTS;
+    return can_tensor(c) ? WAY_TENSOR : can_bulk(c) ? WAY_BULK : WAY_ELEMENTS;
 }
 
 pl_reg pl_copy_predicate(const struct pl_copy *c)

@@ -140,9 +140,20 @@ static uint32_t owner_of(const struct pl_fn *fn, uint32_t id)
     return id;
 }
 
+/* "smem3" */
+static const char *array_name(struct pl_lower *l, uint32_t id)
+{
+    struct pl_buf name;
+    pl_buf_init(&name, l->arena, 16);
+    pl_buf_puts(&name, "smem");
+    pl_buf_u64(&name, id);
+    return name.text;
+}
+
 static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
 {
     const struct pl_fn *fn = l->fn;
+    uint32_t aligns = 0;
     for (uint32_t id = 1; id < fn->arrays.n;
          id++) { /* a union is as large and as aligned as its neediest member */
         struct pl_smem_place *p = &l->places[id], *o = &l->places[owner_of(fn, id)];
@@ -151,15 +162,17 @@ static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
         o->n_bytes = p->n_bytes > o->n_bytes ? p->n_bytes : o->n_bytes;
         o->align_bytes = p->align_bytes > o->align_bytes ? p->align_bytes : o->align_bytes;
     }
+    for (uint32_t id = 1; id < fn->arrays.n; id++)
+        aligns |= l->places[id].align_bytes;
     for (uint32_t align = 1024; align >= 16; align /= 2)
-        for (uint32_t id = 1; id < fn->arrays.n; id++) {
+        for (uint32_t id = 1; (aligns & align) != 0 && id < fn->arrays.n; id++) {
             struct pl_smem_place *p = &l->places[id];
             if (fn->arrays.data[id].space != PL_SPACE_SMEM || owner_of(fn, id) != id ||
                 p->align_bytes != align)
                 continue;
             at = round_up(at, align);
             p->offset_bytes = at;
-            add_area(l, pl_arena_printf(l->arena, "smem%u", id), at, p->n_bytes, align);
+            add_area(l, array_name(l, id), at, p->n_bytes, align);
             at += p->n_bytes;
         }
     for (uint32_t id = 1; id < fn->arrays.n; id++)

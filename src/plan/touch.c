@@ -39,10 +39,10 @@ static struct pl_touch touch_of(struct pl_lower *l, uint32_t id)
 }
 
 /* Does it complete a phase, or part of one, from outside the CTA's own threads? */
-static bool arrives_from_afar(struct pl_lower *l, const struct pl_op *op)
+static bool arrives_from_afar(const struct pl_op *op, struct pl_touch t)
 {
     switch ((int)op->code) {
-    case PL_OP_COPY_IN: return pl_copy_is_async(l, op);
+    case PL_OP_COPY_IN: return t.is_async;
     case PL_OP_GATHER_ROWS:
     case PL_OP_ASYNC_STORE_SMEM:
     case PL_OP_TCGEN05_COMMIT:
@@ -66,7 +66,7 @@ static void note_op(struct pl_lower *l, uint32_t id)
     }
     l->has_own_text |= op->code == PL_OP_INLINE_PTX && op->mask != PL_EFFECT_NONE;
     l->has_async_out |= op->code == PL_OP_COPY_OUT && t.is_async;
-    l->has_far_arrivals |= arrives_from_afar(l, op);
+    l->has_far_arrivals |= arrives_from_afar(op, t);
 }
 
 void pl_touch_find(struct pl_lower *l)
