@@ -40,19 +40,60 @@ void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin
         out[0] = lin;
 }
 
+static struct pl_coord chunk_start(struct pl_lower *l, const struct pl_lay *lay, uint32_t k)
+{
+    const uint32_t vec = lay->vec;
+    return (struct pl_coord){.thread =
+                                 pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec)),
+                             .bound = l->unit_threads * vec,
+                             .konst = (int64_t)k * l->unit_threads * vec};
+}
+
 void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay, uint32_t k,
                      struct pl_coord out[PL_MAX_RANK])
 {
-    const uint32_t vec = lay->vec;
-    if (lay->frag != PL_FRAG_STRIDED) {
+    if (lay->frag != PL_FRAG_STRIDED)
         pl_frag_coords(l, s, lay, k, out);
+    else
+        pl_linear_coords(l, s, chunk_start(l, lay, k), out);
+}
+
+/* Do the elements of a ref follow each other in shared memory? */
+static bool is_one_row(const struct pl_lower *l, const struct pl_ref_info *r)
+{
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const struct pl_smem_place *p = &l->places[r->array];
+    const int n_before = a->shape.rank - r->shape.rank;
+    if (r->space != PL_SPACE_SMEM || pl_ir_ref(l->fn, r->base)->view != PL_VIEW_ROOT ||
+        pl_dtype_bits(a->dtype) < 8 || p->swizzle != PL_PLAN_SWIZZLE_NONE ||
+        p->panel_elems != p->n_cols)
+        return false;
+    for (int i = 0; i < r->shape.rank; i++)
+        if (r->axis_of[i] != n_before + i || (i != 0 && r->shape.d[i] != a->shape.d[n_before + i]))
+            return false;
+    return r->shape.rank > 0;
+}
+
+void pl_linear_place(struct pl_lower *l, uint32_t ref, struct pl_coord lin,
+                     struct pl_coord out[PL_MAX_RANK])
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    if (!is_one_row(l, r)) {
+        pl_linear_coords(l, &r->shape, lin, out);
         return;
     }
-    struct pl_coord lin = {.thread =
-                               pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec)),
-                           .bound = l->unit_threads * vec,
-                           .konst = (int64_t)k * l->unit_threads * vec};
-    pl_linear_coords(l, s, lin, out);
+    for (int i = 0; i < r->shape.rank - 1; i++)
+        out[i] = coord_const(0);
+    out[r->shape.rank - 1] = lin;
+}
+
+void pl_chunk_place(struct pl_lower *l, uint32_t ref, const struct pl_lay *lay, uint32_t k,
+                    struct pl_coord out[PL_MAX_RANK])
+{
+    if (lay->frag != PL_FRAG_STRIDED)
+        pl_frag_coords(l, &pl_ir_ref(l->fn, ref)->shape, lay, k, out);
+    else
+        pl_linear_place(l, ref, chunk_start(l, lay, k), out);
 }
 
 /* ---- a sum of 64-bit terms: what is known in the entry first, so that the rest of a loop adds little ---- */

@@ -43,7 +43,7 @@ static void element_chunk(const struct round *r, struct pl_coord lin, bool is_ra
         struct pl_opnd e = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_opnd_imm(lin.konst));
         has_it = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, e, pl_opnd_imm(r->n_elems));
     }
-    pl_linear_coords(l, &c->g->shape, lin, at);
+    pl_linear_place(l, ref, lin, at);
     const bool is_bounded = is_global && r->is_bounded;
     if (is_bounded)
         in = pl_bounds_chunk(l, ref, at);
@@ -89,16 +89,17 @@ static void later_chunk(const struct round *r, struct pl_coord lin, bool is_ragg
     const struct pl_copy *c = r->c;
     struct pl_lower *l = c->l;
     const uint32_t n_bytes = r->vec * c->es;
-    struct pl_coord at[PL_MAX_RANK];
+    struct pl_coord at[PL_MAX_RANK], to[PL_MAX_RANK];
     pl_reg has_it = {0};
     if (is_ragged) {
         struct pl_opnd e = pl_ix_add(&l->b, PL_ST_u32, lin.thread, pl_opnd_imm(lin.konst));
         has_it = pl_build_compare(&l->b, PL_SA_CMP_lt, PL_ST_u32, e, pl_opnd_imm(r->n_elems));
     }
     pl_linear_coords(l, &c->g->shape, lin, at);
+    pl_linear_place(l, c->shared, lin, to);
     struct pl_sdesc d = {.op = n_bytes == 16 ? PL_STEP_copy16 : PL_STEP_copy_small,
                          .n = 3,
-                         .opnds = {pl_shared_addr(l, c->shared, at),
+                         .opnds = {pl_shared_addr(l, c->shared, to),
                                    pl_global_addr(l, c->global, at), pl_opnd_imm(n_bytes)}};
     if (r->is_bounded) {
         d.op = n_bytes == 16 ? PL_STEP_copy16_part : PL_STEP_copy_small_part;

@@ -286,6 +286,12 @@ void pl_chunk_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay 
 void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin,
                       struct pl_coord out[PL_MAX_RANK]);
 
+/* The same of a ref, for addresses alone: where its elements follow each other in shared memory all of them are one row. */
+void pl_chunk_place(struct pl_lower *l, uint32_t ref, const struct pl_lay *lay, uint32_t k,
+                    struct pl_coord out[PL_MAX_RANK]);
+void pl_linear_place(struct pl_lower *l, uint32_t ref, struct pl_coord lin,
+                     struct pl_coord out[PL_MAX_RANK]);
+
 /* Address of an element of a ref. */
 struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
 struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);

@@ -184,17 +184,17 @@ static struct pl_opnd address(struct spot *s, uint32_t v)
     return s->is_global ? pl_global_addr(s->l, s->c->ref, at) : pl_shared_addr(s->l, s->c->ref, at);
 }
 
-static struct spot make_spot(struct pl_lower *l, const struct pl_chunk *c)
+/* What is the same for each chunk of an access. */
+static struct spot start_spot(struct pl_lower *l, uint32_t ref, bool is_down)
 {
-    const struct pl_ref_info *r = pl_ir_ref(l->fn, c->ref);
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
     struct spot s = {.l = l,
-                     .c = c,
                      .t = r->dtype,
                      .es = pl_elem_bytes(r->dtype),
-                     .run = c->is_down || r->shape.rank == 0 ? 0 : r->shape.rank - 1,
+                     .run = is_down || r->shape.rank == 0 ? 0 : r->shape.rank - 1,
                      .is_global = r->space == PL_SPACE_GMEM};
-    const uint32_t vec_ok = pl_access_run(l, c->ref, s.run);
+    const uint32_t vec_ok = pl_access_run(l, ref, s.run);
     s.align_bytes = vec_ok * s.es;
     s.space = s.is_global    ? PL_SA_SPACE_global
               : r->peer != 0 ? PL_SA_SPACE_peer
@@ -204,23 +204,28 @@ static struct spot make_spot(struct pl_lower *l, const struct pl_chunk *c)
         const struct pl_array *a = &l->fn->arrays.data[r->array];
         s.is_linear = is_last && base->view != PL_VIEW_RESHAPE &&
                       pl_opnd_is(pl_lower_stride(l, a, a->shape.rank - 1), 1);
-        s.first = pl_global_addr(l, c->ref, c->at);
-    } else {
-        const struct pl_smem_place *p = &l->places[r->array];
-        const bool is_simple =
-            p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
-        const int last = base->shape.rank - 1;
-        s.is_linear =
-            is_last &&
-            (is_simple || base->view != PL_VIEW_RESHAPE ||
-             base->shape.d[last] ==
-                 l->fn->arrays.data[r->array].shape.d[l->fn->arrays.data[r->array].shape.rank - 1]);
-        s.atom_bytes = is_simple ? 0 : 16;
-        if (!is_simple && s.align_bytes < 16)
-            s.atom_bytes = s.align_bytes;
-        s.first = pl_shared_addr(l, c->ref, c->at);
+        return s;
     }
+    const struct pl_smem_place *p = &l->places[r->array];
+    const bool is_simple =
+        p->swizzle == PL_PLAN_SWIZZLE_NONE && (p->panel_elems == p->n_cols || p->n_rows == 1);
+    const int last = base->shape.rank - 1;
+    s.is_linear =
+        is_last &&
+        (is_simple || base->view != PL_VIEW_RESHAPE ||
+         base->shape.d[last] ==
+             l->fn->arrays.data[r->array].shape.d[l->fn->arrays.data[r->array].shape.rank - 1]);
+    s.atom_bytes = is_simple ? 0 : 16;
+    if (!is_simple && s.align_bytes < 16)
+        s.atom_bytes = s.align_bytes;
     return s;
+}
+
+static void set_chunk(struct spot *s, const struct pl_chunk *c)
+{
+    s->c = c;
+    s->first =
+        s->is_global ? pl_global_addr(s->l, c->ref, c->at) : pl_shared_addr(s->l, c->ref, c->at);
 }
 
 /* Registers to a peer, signalled on its barrier. */
@@ -431,22 +436,34 @@ static void move_whole(struct spot *s, enum pl_step_op op, const pl_reg *words)
         set_guard(l, (pl_reg){0});
 }
 
+static void load_chunk(struct spot *s, pl_reg *words)
+{
+    if (moves_words(s))
+        move_whole(s, PL_STEP_load, words);
+    else
+        load_elements(s, words);
+}
+
+static void store_chunk(struct spot *s, const pl_reg *words)
+{
+    if (moves_words(s))
+        move_whole(s, PL_STEP_store, words);
+    else
+        store_elements(s, words);
+}
+
 void pl_chunk_load(struct pl_lower *l, const struct pl_chunk *c, pl_reg *words)
 {
-    struct spot s = make_spot(l, c);
-    if (moves_words(&s))
-        move_whole(&s, PL_STEP_load, words);
-    else
-        load_elements(&s, words);
+    struct spot s = start_spot(l, c->ref, c->is_down);
+    set_chunk(&s, c);
+    load_chunk(&s, words);
 }
 
 void pl_chunk_store(struct pl_lower *l, const struct pl_chunk *c, const pl_reg *words)
 {
-    struct spot s = make_spot(l, c);
-    if (moves_words(&s))
-        move_whole(&s, PL_STEP_store, words);
-    else
-        store_elements(&s, words);
+    struct spot s = start_spot(l, c->ref, c->is_down);
+    set_chunk(&s, c);
+    store_chunk(&s, words);
 }
 
 /* ---- whole arrays ---- */
@@ -471,15 +488,18 @@ static pl_reg ragged_guard(struct pass *p, uint32_t k)
     return owner.id != 0 ? owner : pl_lay_guard(p->l, &p->lay, p->n_elems, k);
 }
 
-static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
+static void one_chunk(struct pass *p, struct spot *s, uint32_t k, bool is_bounded)
 {
     struct pl_lower *l = p->l;
     struct pl_coord at[PL_MAX_RANK];
     struct pl_inside in = {.ok = {0}};
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
-    pl_chunk_coords(l, p->shape, &p->lay, k, at);
-    if (is_bounded)
+    if (is_bounded) {
+        pl_chunk_coords(l, p->shape, &p->lay, k, at);
         in = pl_bounds_run(l, p->a->ref, at, run);
+    } else {
+        pl_chunk_place(l, p->a->ref, &p->lay, k, at);
+    }
     in.is_whole = p->is_whole;
     pl_reg ragged = ragged_guard(p, k);
     if (is_bounded)
@@ -498,17 +518,20 @@ static void one_chunk(struct pass *p, uint32_t k, bool is_bounded)
             pl_build_mov(&l->b, wt, words[i], pl_opnd_imm(0));
         set_guard(l, ragged);
     }
+    set_chunk(s, &c);
     if (p->is_load)
-        pl_chunk_load(l, &c, words);
+        load_chunk(s, words);
     else
-        pl_chunk_store(l, &c, words);
+        store_chunk(s, words);
     set_guard(l, (pl_reg){0});
 }
 
 static void all_chunks(struct pass *p, bool is_bounded)
 {
+    const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
+    struct spot s = start_spot(p->l, p->a->ref, run != p->shape->rank - 1);
     for (uint32_t k = 0; k < p->lay.n_chunks; k++)
-        one_chunk(p, k, is_bounded);
+        one_chunk(p, &s, k, is_bounded);
 }
 
 /* One predicate a chunk says all. */
