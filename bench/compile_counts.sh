@@ -25,14 +25,14 @@ while read -r kernel chip limit; do
     printf 'compile/%s/%s\t5\t%s\t%s\t%s\tinstructions\n' "$kernel" "$chip" $each $each $each
     [ $each -le "$limit" ] || { echo "$kernel for $chip: $each instructions, at most $limit wanted" >&2; [ $gate = yes ] && status=1; }
 done <<LIMITS
-copy sm_80 350000
-copy sm_90a 165000
-scale sm_90a 405000
-add sm_80 545000
-add sm_90a 370000
-softmax sm_90a 975000
-matmul sm_80 3525000
-matmul sm_90a 2125000
-matmul sm_100a 2455000
+copy sm_80 270000
+copy sm_90a 140000
+scale sm_90a 325000
+add sm_80 430000
+add sm_90a 284000
+softmax sm_90a 876000
+matmul sm_80 3385000
+matmul sm_90a 1990000
+matmul sm_100a 1497000
 LIMITS
 exit $status
