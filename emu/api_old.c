@@ -12,6 +12,29 @@ CUresult pl_cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice dev)
 CUresult pl_cuCtxDestroy(CUcontext ctx) { return pl_cuCtxDestroy_v2(ctx); }
 CUresult pl_cuCtxPushCurrent(CUcontext ctx) { return pl_cuCtxPushCurrent_v2(ctx); }
 CUresult pl_cuCtxPopCurrent(CUcontext *ctx) { return pl_cuCtxPopCurrent_v2(ctx); }
+/* A context has one use from its creation; the detach of the last one destroys it. */
+CUresult pl_cuCtxAttach(CUcontext *ctx, unsigned int flags)
+{
+    if (ctx == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = pl_cuCtxGetCurrent(ctx);
+    if (r == CUDA_SUCCESS)
+        pl_ctx_current()->n_attached++;
+    return r;
+}
+
+CUresult pl_cuCtxDetach(CUcontext handle)
+{
+    struct pl_context *ctx = pl_obj_find(handle, PL_OBJ_CONTEXT);
+    CUcontext current;
+    if (ctx == NULL || pl_cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != handle)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (ctx->n_attached == 0)
+        return pl_cuCtxDestroy_v2(handle);
+    ctx->n_attached--;
+    return CUDA_SUCCESS;
+}
+
 CUresult pl_cuStreamDestroy(CUstream stream) { return pl_cuStreamDestroy_v2(stream); }
 CUresult pl_cuEventDestroy(CUevent event) { return pl_cuEventDestroy_v2(event); }
 

@@ -218,6 +218,26 @@ START_TEST(fills_of_every_width)
 }
 END_TEST
 
+START_TEST(context_lives_until_its_last_detach)
+{
+    CUcontext ctx, same, now;
+    begin();
+    ok(cu.cuCtxCreate(&ctx, 0, 0));
+    gives(cu.cuCtxAttach(&same, 1), INVALID_VALUE);
+    ok(cu.cuCtxAttach(&same, 0));
+    ck_assert_ptr_eq(same, ctx);
+    ok(cu.cuCtxDetach(ctx));
+    ok(cu.cuCtxGetCurrent(&now));
+    ck_assert_ptr_eq(now, ctx);
+    ok(cu.cuCtxPopCurrent(&now));
+    gives(cu.cuCtxDetach(ctx), INVALID_CONTEXT);
+    ok(cu.cuCtxPushCurrent(ctx));
+    ok(cu.cuCtxDetach(ctx));
+    gives(cu.cuCtxDetach(ctx), INVALID_CONTEXT);
+    gives(cu.cuCtxSetCurrent(ctx), INVALID_CONTEXT);
+}
+END_TEST
+
 START_TEST(large_memory_has_pages_of_its_own)
 {
     CUdeviceptr small, odd, large;
@@ -772,6 +792,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, memory_is_accounted);
     tcase_add_test(t, copies_of_every_direction);
     tcase_add_test(t, fills_of_every_width);
+    tcase_add_test(t, context_lives_until_its_last_detach);
     tcase_add_test(t, large_memory_has_pages_of_its_own);
     tcase_add_test(t, copies_of_boxes);
     tcase_add_test(t, host_memory_is_seen_by_kernels);
