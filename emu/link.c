@@ -414,10 +414,11 @@ static bool is_func_used(const struct pl_ptx_module *m, uint32_t func)
     return false;
 }
 
-/* Memory of a launch, which no module defines, is extern for good: dynamic shared memory. */
+/* Memory of a launch, which no module defines, is extern for good: dynamic shared memory, which has no size. */
 static bool is_var_missing(const struct pl_ptx_var *v)
 {
-    return is_module_scope(v) && v->is_extern && v->space != PL_PTX_SPACE_SHARED;
+    bool is_dynamic = v->space == PL_PTX_SPACE_SHARED && v->n_bytes == 0;
+    return is_module_scope(v) && v->is_extern && !is_dynamic;
 }
 
 static bool check_resolved(const struct pl_ptx_module *m, struct pl_diags *diags)

@@ -345,6 +345,15 @@ static void set_fault(struct pl_emu_fault *fault, int code, uint32_t line, const
     snprintf(fault->text, sizeof fault->text, "%s", text);
 }
 
+/* What ptxas says of a variable of a known size that nothing defines: "Unresolved extern variable in whole program compilation,
+ * ignoring extern qualifier". */
+static void define_sized_externs(struct pl_ptx_module *m)
+{
+    for (uint32_t i = 0; i < m->vars.n; i++)
+        if (m->vars.data[i].n_bytes != 0)
+            m->vars.data[i].is_extern = false;
+}
+
 static bool load(struct pl_emu_program *p, const char *text, size_t n_bytes, struct pl_diags *diags,
                  struct pl_emu_fault *fault)
 {
@@ -361,6 +370,7 @@ static bool load(struct pl_emu_program *p, const char *text, size_t n_bytes, str
         pl_d_emu_target(diags, (struct pl_where){0}, p->module.sm, suffix, sm);
         return false;
     }
+    define_sized_externs(&p->module);
     if (!make_funcs(p))
         return false;
     place_variables(p, diags);

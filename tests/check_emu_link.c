@@ -245,7 +245,11 @@ END_TEST
 
 START_TEST(what_nothing_defines_is_named)
 {
-    static const char *const wanting[] = {user_ptx, HEAD("sm_80") ".extern .global .u32 give;\n"};
+    static const char *const wanting[] = {user_ptx, HEAD("sm_80") ".extern .global .u32 give;\n",
+                                          HEAD("sm_80") ".extern .shared .u32 give;\n"};
+    static const char *const giving[] = {GIVER(".visible ", 8),
+                                         HEAD("sm_80") ".visible .global .u32 give = 8;\n",
+                                         HEAD("sm_80") ".visible .shared .u32 give;\n"};
     void *out;
     size_t n_bytes;
     CUlinkState link = begin_link();
@@ -253,8 +257,7 @@ START_TEST(what_nothing_defines_is_named)
     ok(add(link, GIVER("", 9))); /* of file scope: of no use to others */
     gives(cu.cuLinkComplete(link, &out, &n_bytes), NO_BINARY_FOR_GPU);
     ck_assert_msg(strstr(log_text, "PL8417") != NULL && strstr(log_text, "give"), "%s", log_text);
-    ok(add(link,
-           _i == 0 ? GIVER(".visible ", 8) : HEAD("sm_80") ".visible .global .u32 give = 8;\n"));
+    ok(add(link, giving[_i]));
     complete(link);
 }
 END_TEST
@@ -279,7 +282,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, pointers_may_point_forward);
     tcase_add_test(t, common_variables_take_the_largest);
     tcase_add_loop_test(t, contradictions_are_named, 0, 7);
-    tcase_add_loop_test(t, what_nothing_defines_is_named, 0, 2);
+    tcase_add_loop_test(t, what_nothing_defines_is_named, 0, 3);
     tcase_add_test(t, text_that_does_not_parse_is_refused_by_line);
     suite_add_tcase(s, t);
     return s;
