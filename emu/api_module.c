@@ -205,8 +205,10 @@ const struct pl_emu_func *pl_function_code(const struct pl_function *f) { return
 
 static void remove_functions(struct pl_module *m)
 {
-    for (uint32_t i = 0; i < m->n_functions; i++)
+    for (uint32_t i = 0; i < m->n_functions; i++) {
         pl_obj_remove(&m->functions[i].obj);
+        free(m->functions[i].staged);
+    }
     free(m->functions);
     m->functions = NULL;
     m->n_functions = 0;

@@ -25,6 +25,13 @@ struct pl_func_settings {
     int max_dynamic_bytes, carveout, can_be_nonportable, cluster_policy, cluster[3];
 };
 
+/* What a kernel is told before it is launched by a function without arguments: cuFuncSetBlockShape, cuParamSetv … */
+struct pl_staged {
+    unsigned block[3], shared_bytes;
+    size_t n_params_bytes;
+    uint8_t params[4096];
+};
+
 struct pl_function {
     struct pl_obj obj;
     struct pl_module *module;
@@ -33,6 +40,7 @@ struct pl_function {
     struct pl_func_settings set;
     struct pl_kernel *kernel; /* of a library, or NULL */
     bool is_loaded;
+    struct pl_staged *staged; /* the next launch by cuLaunchGrid, or NULL */
 };
 
 struct pl_kernel {

@@ -2,7 +2,10 @@
  * Forms of functions that a newer one has replaced: a program that looks its symbols up by name, or was built with an older
  * toolkit, still calls them. Source: CUDA Driver API reference of the release that had them; signatures: cudaTypedefs.h.
  */
-#include "emu/api_state.h"
+#include "emu/api_module.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 CUresult pl_cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice dev)
 {
@@ -123,3 +126,91 @@ CUresult pl_cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *erro
         *result = info.result;
     return r;
 }
+
+/* ---- launches of before CUDA 4: block, shared memory and parameters are set first ---------------------------------------- */
+
+static CUresult stage(CUfunction func, struct pl_staged **out)
+{
+    struct pl_function *f;
+    CUresult r = pl_function_find(func, pl_ctx_current(), &f);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (f->staged == NULL)
+        f->staged = calloc(1, sizeof *f->staged);
+    *out = f->staged;
+    return f->staged != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult pl_cuFuncSetBlockShape(CUfunction func, int x, int y, int z)
+{
+    struct pl_staged *s;
+    CUresult r = stage(func, &s);
+    if (r == CUDA_SUCCESS && (x <= 0 || y <= 0 || z <= 0))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; r == CUDA_SUCCESS && i < 3; i++)
+        s->block[i] = (unsigned)(i == 0 ? x : i == 1 ? y : z);
+    return r;
+}
+
+CUresult pl_cuFuncSetSharedSize(CUfunction func, unsigned int n_bytes)
+{
+    struct pl_staged *s;
+    CUresult r = stage(func, &s);
+    if (r == CUDA_SUCCESS)
+        s->shared_bytes = n_bytes;
+    return r;
+}
+
+CUresult pl_cuParamSetSize(CUfunction func, unsigned int n_bytes)
+{
+    struct pl_staged *s;
+    CUresult r = stage(func, &s);
+    if (r == CUDA_SUCCESS && n_bytes > sizeof s->params)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        s->n_params_bytes = n_bytes;
+    return r;
+}
+
+CUresult pl_cuParamSetv(CUfunction func, int offset, void *value, unsigned int n_bytes)
+{
+    struct pl_staged *s;
+    CUresult r = stage(func, &s);
+    if (r == CUDA_SUCCESS && (value == NULL || offset < 0 || n_bytes > sizeof s->params ||
+                              (unsigned)offset > sizeof s->params - n_bytes))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        memcpy(s->params + offset, value, n_bytes);
+    return r;
+}
+
+CUresult pl_cuParamSeti(CUfunction func, int offset, unsigned int value)
+{
+    return pl_cuParamSetv(func, offset, &value, sizeof value);
+}
+
+CUresult pl_cuParamSetf(CUfunction func, int offset, float value)
+{
+    return pl_cuParamSetv(func, offset, &value, sizeof value);
+}
+
+CUresult pl_cuLaunchGridAsync(CUfunction func, int gx, int gy, CUstream stream)
+{
+    struct pl_staged *s;
+    CUresult r = stage(func, &s);
+    if (r == CUDA_SUCCESS && (gx <= 0 || gy <= 0))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        return r;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, s->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                     &s->n_params_bytes, CU_LAUNCH_PARAM_END};
+    return pl_cuLaunchKernel(func, (unsigned)gx, (unsigned)gy, 1, s->block[0], s->block[1],
+                             s->block[2], s->shared_bytes, stream, NULL, extra);
+}
+
+CUresult pl_cuLaunchGrid(CUfunction func, int gx, int gy)
+{
+    return pl_cuLaunchGridAsync(func, gx, gy, NULL);
+}
+
+CUresult pl_cuLaunch(CUfunction func) { return pl_cuLaunchGrid(func, 1, 1); }

@@ -95,6 +95,33 @@ START_TEST(parameters_in_a_buffer)
 }
 END_TEST
 
+START_TEST(launches_of_before_cuda_4)
+{
+    struct fixture f = begin();
+    CUdeviceptr p = new_word(), q = new_word();
+    gives(cu.cuLaunch(f.store), INVALID_VALUE); /* it has no block yet */
+    gives(cu.cuFuncSetBlockShape(f.store, 0, 1, 1), INVALID_VALUE);
+    ok(cu.cuFuncSetBlockShape(f.store, 1, 1, 1));
+    ok(cu.cuFuncSetSharedSize(f.store, 16));
+    ok(cu.cuParamSetv(f.store, 0, &p, sizeof p));
+    ok(cu.cuParamSeti(f.store, 8, 55));
+    gives(cu.cuLaunch(f.store), INVALID_VALUE); /* its parameters have no size yet */
+    ok(cu.cuParamSetSize(f.store, 12));
+    ok(cu.cuLaunch(f.store));
+    ck_assert_uint_eq(read_word(p), 55);
+    ok(cu.cuParamSetv(f.store, 0, &q, sizeof q));
+    ok(cu.cuParamSetf(f.store, 8, 1.0f));
+    ok(cu.cuLaunchGridAsync(f.store, 2, 1, new_stream(CU_STREAM_NON_BLOCKING)));
+    ok(cu.cuCtxSynchronize());
+    ck_assert_uint_eq(read_word(q), 0x3f800000);
+    gives(cu.cuLaunchGrid(f.store, 1, 0), INVALID_VALUE);
+    gives(cu.cuParamSetv(f.store, -4, &q, 4), INVALID_VALUE);
+    gives(cu.cuParamSetv(f.store, 4093, &q, 4), INVALID_VALUE);
+    gives(cu.cuParamSetv(f.store, 0, NULL, 4), INVALID_VALUE);
+    gives(cu.cuParamSetSize(f.store, 4097), INVALID_VALUE);
+}
+END_TEST
+
 START_TEST(impossible_launches)
 {
     static const unsigned dims[][6] = {
@@ -1130,6 +1157,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_add_test(t, vector_add);
     tcase_add_test(t, parameters_in_a_buffer);
+    tcase_add_test(t, launches_of_before_cuda_4);
     tcase_add_test(t, impossible_launches);
     tcase_add_test(t, launches_that_the_kernel_refuses);
     tcase_add_test(t, launch_of_too_many_registers);
