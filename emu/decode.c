@@ -731,11 +731,21 @@ static void decode_exec(struct decoder *d, const struct pl_emu_form *form, uint3
     guard(d);
 }
 
+/* PTX ISA, shfl and vote: gone for sm_70 and up with PTX 6.4. */
+static bool is_ended(const struct decoder *d)
+{
+    uint16_t form = d->ins->form;
+    bool is_old = form == PL_PTX_shfl || form == PL_PTX_vote || form == PL_PTX_vote_ballot;
+    return is_old && d->m->sm >= 70 && d->m->version >= 64;
+}
+
 static void decode_ins(struct decoder *d, uint32_t at)
 {
     const struct pl_emu_form *form = &pl_emu_forms[d->ins->form];
     if (form->how == PL_EMU_HOW_REFUSED)
         refuse(d, form->reason);
+    else if (is_ended(d))
+        refuse(d, "without .sync it ended for sm_70 with PTX 6.4; use the form with .sync");
     else if (form->how == PL_EMU_HOW_OP)
         decode_row_of_ops(d);
     else

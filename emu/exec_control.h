@@ -10,8 +10,8 @@ pl_emu_exec_fn pl_emu_exec_brx, pl_emu_exec_call, pl_emu_exec_ret, pl_emu_exec_e
 pl_emu_exec_fn pl_emu_exec_bar_sync, pl_emu_exec_bar_arrive, pl_emu_exec_bar_red,
     pl_emu_exec_bar_warp_sync, pl_emu_exec_fence;
 /* exec_warp.c */
-pl_emu_exec_fn pl_emu_exec_shfl, pl_emu_exec_vote, pl_emu_exec_match, pl_emu_exec_activemask,
-    pl_emu_exec_elect, pl_emu_exec_redux;
+pl_emu_exec_fn pl_emu_exec_shfl, pl_emu_exec_shfl_active, pl_emu_exec_vote, pl_emu_exec_vote_active,
+    pl_emu_exec_match, pl_emu_exec_activemask, pl_emu_exec_elect, pl_emu_exec_redux;
 /* One step of the reduction that the instruction's ATOM modifier and type name, as redux.sync and tcgen05.ld.red make it: two
  * values of 32 bits; of two NaNs, or with .NaN of one, the canonical NaN. */
 uint32_t pl_emu_combine(const struct pl_emu_ins *ins, uint32_t a, uint32_t b);

@@ -148,12 +148,9 @@ static const struct pl_emu_arg *split(const struct pl_emu_ins *ins, const struct
     return is_pair ? &ins->args[d->first] : d;
 }
 
-/* d|p, a, b, c, members. A lane that reads from an inactive one is undefined: it gets what that register holds. */
-enum pl_emu_status pl_emu_exec_shfl(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+/* d|p, a, b, c. A lane that reads from an inactive one is undefined: it gets what that register holds. */
+static void exchange(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    enum pl_emu_status s = meet(w, ins);
-    if (s != PL_EMU_NEXT)
-        return s;
     const struct pl_emu_arg *p, *d = split(ins, &p);
     uint32_t old[PL_EMU_LANES], in_range = 0;
     for (uint32_t lane = 0; lane < PL_EMU_LANES; lane++)
@@ -168,6 +165,21 @@ enum pl_emu_status pl_emu_exec_shfl(struct pl_emu_warp *w, const struct pl_emu_i
     }
     if (p != NULL)
         pl_emu_set_pred(w, p, in_range);
+}
+
+/* d|p, a, b, c, members */
+enum pl_emu_status pl_emu_exec_shfl(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    enum pl_emu_status s = meet(w, ins);
+    if (s == PL_EMU_NEXT)
+        exchange(w, ins);
+    return s;
+}
+
+/* Without .sync the members are the lanes that are active: PTX ISA, shfl, which leaves to the warp who they are. */
+enum pl_emu_status pl_emu_exec_shfl_active(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    exchange(w, ins);
     return PL_EMU_NEXT;
 }
 
@@ -182,16 +194,15 @@ static bool vote_result(uint8_t mode, uint32_t votes, uint32_t members)
     }
 }
 
-/* d, p, members */
-enum pl_emu_status pl_emu_exec_vote(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+/* d, p; a lane votes with its members, with all that are active where `names_members` is false. */
+static void vote(struct pl_emu_warp *w, const struct pl_emu_ins *ins, bool names_members)
 {
-    enum pl_emu_status s = meet(w, ins);
-    if (s != PL_EMU_NEXT)
-        return s;
     uint32_t votes = pl_emu_pred(w, &ins->args[1]) & w->mask, result = 0;
     uint8_t mode = pl_emu_mod(ins, PL_PTX_CAT_VOTE);
     PL_EMU_FOR_LANES (lane, w->mask) {
-        uint32_t members = (uint32_t)pl_emu_lane(w, mask_arg(ins), lane) & w->mask;
+        uint32_t members = w->mask;
+        if (names_members)
+            members &= (uint32_t)pl_emu_lane(w, mask_arg(ins), lane);
         if (mode == PL_PTX_MOD_NONE)
             pl_emu_set_lane(w, &ins->args[0], lane, votes & members); /* ballot */
         else if (vote_result(mode, votes & members, members))
@@ -199,6 +210,20 @@ enum pl_emu_status pl_emu_exec_vote(struct pl_emu_warp *w, const struct pl_emu_i
     }
     if (mode != PL_PTX_MOD_NONE)
         pl_emu_set_pred(w, &ins->args[0], result);
+}
+
+/* d, p, members */
+enum pl_emu_status pl_emu_exec_vote(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    enum pl_emu_status s = meet(w, ins);
+    if (s == PL_EMU_NEXT)
+        vote(w, ins, true);
+    return s;
+}
+
+enum pl_emu_status pl_emu_exec_vote_active(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
+{
+    vote(w, ins, false);
     return PL_EMU_NEXT;
 }
 
