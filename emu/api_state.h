@@ -71,7 +71,7 @@ struct pl_context {
     struct pl_device *device;
     uint64_t id;
     unsigned flags, api_version;
-    unsigned n_attached; /* cuCtxAttach without its cuCtxDetach */
+    unsigned n_attached;        /* cuCtxAttach without its cuCtxDetach */
     bool is_primary, is_active; /* a primary context that nobody retains is not active */
     CUresult sticky;            /* what a fault left: every later call in this context gives it */
     struct pl_stream *streams;  /* all of them, newest first */
