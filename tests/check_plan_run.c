@@ -777,6 +777,88 @@ START_TEST(reductions_reach_their_scope)
 }
 END_TEST
 
+/* The same of rows: every part has the result of its scope, along either axis. */
+struct parts_params {
+    int32_t rows, cols, axis, op, scope, n_warpgroups, cluster;
+};
+
+static void parts_body(pl_builder *b, const void *params)
+{
+    const struct parts_params *p = params;
+    pl_block_warpgroups(b, p->n_warpgroups);
+    pl_block_cluster(b, p->cluster, 1, 1);
+    pl_val part = pl_add(b, pl_mul(b, pl_cluster_rank(b), p->n_warpgroups), pl_warpgroup_id(b));
+    const pl_shape s = PL_SHAPE(p->rows, p->cols),
+                   left = PL_SHAPE(p->axis == 0 ? p->cols : p->rows);
+    pl_ref y = pl_window(b, pl_at(b, pl_param(b, 1), part), PL_OFF(b, 0), left);
+    pl_val v = pl_load(b, pl_window(b, pl_at(b, pl_param(b, 0), part), PL_OFF(b, 0, 0), s));
+    PL_FOR(b, i, 0, 2) /* scratch is used again */
+    {
+        (void)i;
+        pl_store(b, y, pl_reduce(b, (pl_op2)p->op, v, p->axis, (pl_scope)p->scope));
+    }
+}
+TENSORS(parts, 1, 1);
+
+static double of_parts(const struct parts_params *p, const void *x, pl_dtype t, int part, int i)
+{
+    const int width = p->n_warpgroups * (p->scope == PL_SCOPE_CLUSTER ? p->cluster : 1);
+    const int len = p->axis == 0 ? p->rows : p->cols;
+    double want = 0;
+    for (int k = 0; k < width * len; k++) {
+        const int64_t first = (int64_t)(part / width * width + k / len) * p->rows * p->cols;
+        const double v =
+            get_elem(x, t, first + (p->axis == 0 ? k % len * p->cols + i : i * p->cols + k % len));
+        want = k == 0 ? v : ref_binary((pl_op2)p->op, want, v);
+    }
+    return want;
+}
+
+START_TEST(reductions_along_an_axis_reach_their_scope)
+{
+    static const pl_dtype types[] = {PL_F32, PL_I32, PL_U64, PL_F16, PL_I16};
+    for (int n = 0; n < 8; n++) {
+        const pl_dtype t = types[random_below(&rnd, 5)];
+        const bool is_wide = random_below(&rnd, 2);
+        const struct parts_params p = {.rows = 1 + (int)random_below(&rnd, 40),
+                                       .cols = random_below(&rnd, 2)
+                                                   ? 1 << random_below(&rnd, 7)
+                                                   : 1 + (int)random_below(&rnd, 50),
+                                       .axis = (int)random_below(&rnd, 2),
+                                       .op = (int)(random_below(&rnd, 2) ? PL_MIN : PL_ADD),
+                                       .scope = is_wide ? PL_SCOPE_CLUSTER : PL_SCOPE_CTA,
+                                       .n_warpgroups = 1 + (int)random_below(&rnd, 3),
+                                       .cluster = is_wide ? 1 << random_below(&rnd, 3) : 1};
+        const int arch = is_wide ? 90 : chips[random_below(&rnd, N_CHIPS)],
+                  n_parts = p.n_warpgroups * p.cluster, n_left = p.axis == 0 ? p.cols : p.rows;
+        if (t == PL_F16 && p.op == PL_ADD && p.rows > 8)
+            continue; /* sums beyond 2048 are rounded */
+        driver_use(arch, n % 2 == 0 ? "late" : "random:4");
+        pl_tensor x = tensor_new(t, PL_SHAPE(n_parts, p.rows, p.cols), 0, 0),
+                  y = tensor_new(t, PL_SHAPE(n_parts, n_left), 0, 0);
+        void *host = fill_random(&x);
+        const struct ask a = {.kernel = &parts,
+                              .params = &p,
+                              .params_bytes = sizeof p,
+                              .arch = arch,
+                              .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                              .grid = {(uint32_t)p.cluster, 1, 1},
+                              .facts = all_facts};
+        run_ok(&a);
+        void *got = fetch(&y);
+        for (int i = 0; i < n_parts * n_left; i++)
+            ck_assert_msg(get_elem(got, t, i) == of_parts(&p, host, t, i / n_left, i % n_left),
+                          "sm_%d %s %dx%d axis %d wg %d cluster %d op %d: %d is %g, not %g", arch,
+                          pl_dtype_name(t), p.rows, p.cols, p.axis, p.n_warpgroups, p.cluster, p.op,
+                          i, get_elem(got, t, i), of_parts(&p, host, t, i / n_left, i % n_left));
+        free(host);
+        free(got);
+        free_tensor(&x);
+        free_tensor(&y);
+    }
+}
+END_TEST
+
 /* ---- control flow, iota, extract, transposed views ---- */
 
 struct flow_params {
@@ -969,6 +1051,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, casts_are_exact_between_all_types, 0, 14);
     tcase_add_loop_test(t, reductions_along_an_axis_are_right, 0, 6);
     tcase_add_loop_test(t, reductions_reach_their_scope, 0, 4);
+    tcase_add_loop_test(t, reductions_along_an_axis_reach_their_scope, 0, 4);
     tcase_add_test(t, control_flow_and_variables_are_right);
     tcase_add_loop_test(t, transposed_views_of_swizzled_arrays_are_right, 0, 3);
     suite_add_tcase(s, t);

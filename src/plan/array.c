@@ -122,8 +122,8 @@ void pl_scratch_publish(struct pl_lower *l)
     l->scratch_is_read = true;
 }
 
-static void shared_step(struct pl_lower *l, enum pl_step_op op, enum pl_stype t,
-                        struct pl_opnd addr, pl_reg reg)
+static void memory_step(struct pl_lower *l, enum pl_step_op op, enum pl_sattr space,
+                        enum pl_stype t, struct pl_opnd addr, pl_reg reg)
 {
     struct pl_opnd elem = pl_opnd_reg(reg);
     struct pl_opnd list = pl_build_list(&l->b, &elem, 1);
@@ -131,7 +131,7 @@ static void shared_step(struct pl_lower *l, enum pl_step_op op, enum pl_stype t,
     pl_build_step(&l->b,
                   &(struct pl_sdesc){.op = (uint8_t)op,
                                      .type = (uint8_t)t,
-                                     .attrs = {PL_SA_SPACE_shared},
+                                     .attrs = {(uint8_t)space},
                                      .n = 2,
                                      .opnds = {is_load ? list : addr, is_load ? addr : list}});
 }
@@ -142,17 +142,28 @@ void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struc
         elem = pl_opnd_reg(
             pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(1), pl_opnd_imm(0), elem));
     const enum pl_stype st = scratch_type(t);
-    shared_step(l, PL_STEP_store, st, addr, pl_build_in_reg(&l->b, st, elem));
+    memory_step(l, PL_STEP_store, PL_SA_SPACE_shared, st, addr, pl_build_in_reg(&l->b, st, elem));
+}
+
+static struct pl_opnd load_from(struct pl_lower *l, enum pl_sattr space, pl_dtype t,
+                                struct pl_opnd addr)
+{
+    const enum pl_stype st = scratch_type(t);
+    pl_reg r = pl_build_reg(&l->b, (enum pl_rclass)pl_stypes[st].class);
+    memory_step(l, PL_STEP_load, space, st, addr, r);
+    if (t == PL_PRED)
+        r = pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, pl_opnd_reg(r), pl_opnd_imm(0));
+    return pl_opnd_reg(r);
 }
 
 struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd addr)
 {
-    const enum pl_stype st = scratch_type(t);
-    pl_reg r = pl_build_reg(&l->b, (enum pl_rclass)pl_stypes[st].class);
-    shared_step(l, PL_STEP_load, st, addr, r);
-    if (t == PL_PRED)
-        r = pl_build_compare(&l->b, PL_SA_CMP_ne, PL_ST_u32, pl_opnd_reg(r), pl_opnd_imm(0));
-    return pl_opnd_reg(r);
+    return load_from(l, PL_SA_SPACE_shared, t, addr);
+}
+
+struct pl_opnd pl_scratch_load_peer(struct pl_lower *l, pl_dtype t, struct pl_opnd addr)
+{
+    return load_from(l, PL_SA_SPACE_peer, t, addr);
 }
 
 pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k)

@@ -356,6 +356,8 @@ void pl_scratch_begin(struct pl_lower *l);   /* nobody reads it any more: it may
 void pl_scratch_publish(struct pl_lower *l); /* written: it may be read */
 void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struct pl_opnd elem);
 struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd addr);
+struct pl_opnd pl_scratch_load_peer(struct pl_lower *l, pl_dtype t,
+                                    struct pl_opnd addr); /* of a CTA of the cluster */
 /* Write a value's elements to scratch, row-major. */
 void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v);
 /* Chunk k of this layout has elements for this thread: a predicate, or none when for all. */
@@ -365,6 +367,8 @@ struct pl_lval pl_lval_strided(struct pl_lower *l, const pl_shape *s, const stru
 /* The value in another layout, through scratch (pl_scratch_need counted it). */
 struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in,
                                 struct pl_lay lay);
+/* What a warpgroup reduced, v in the type of the accumulation, with the parts of all that are in the op's scope (reduce_units.c). */
+struct pl_lval pl_reduce_units(struct pl_lower *l, const struct pl_op *op, struct pl_lval v);
 struct pl_lval pl_lval_of(struct pl_lower *l, uint32_t val); /* operand of an op: constants too */
 
 /* ---- memory (mem.c) ---- */

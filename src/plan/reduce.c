@@ -345,16 +345,25 @@ static struct pl_opnd walk(const struct red *r, struct pl_opnd at, int64_t n, in
     return pl_opnd_reg(acc);
 }
 
+static struct pl_lval cast_to(struct pl_lower *l, pl_dtype t, struct pl_lval v)
+{
+    if (v.dtype == t)
+        return v;
+    struct pl_lval out = pl_lval_make(l, t, v.lay);
+    const uint32_t n = v.lay.n_chunks * v.lay.vec;
+    struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
+    for (uint32_t e = 0; elems != NULL && e < n; e++)
+        elems[e] = pl_elem_cast(l, v.dtype, t, pl_lval_elem(l, &v, e));
+    if (elems != NULL)
+        pl_lval_set_elems(l, &out, elems);
+    return out;
+}
+
 static void reduce_walk(const struct red *r, const struct pl_op *op, const struct pl_lval *v,
                         const pl_shape *from, struct pl_lval *out)
 {
     struct pl_lower *l = r->l;
-    struct pl_lval wide = *v;
-    if (r->acc != v->dtype) {
-        wide = pl_lval_make(l, r->acc, v->lay);
-        for (uint32_t e = 0; e < wide.n_regs; e++)
-            wide.regs[e] = pl_elem_cast(l, v->dtype, r->acc, pl_lval_elem(l, v, e));
-    }
+    const struct pl_lval wide = cast_to(l, r->acc, *v);
     pl_scratch_begin(l);
     pl_scratch_write(l, from, &wide);
     pl_scratch_publish(l);
@@ -441,7 +450,8 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const bool is_spread = l->lays[id].frag != PL_FRAG_STRIDED; /* made from a strided one */
     const struct pl_lay lay =
         is_spread ? pl_lay_strided(pl_shape_n_elems(&op->shape), 1, l->unit_threads) : l->lays[id];
-    struct pl_lval out = pl_lval_make(l, op->dtype, lay);
+    const bool is_wide = op->scope > PL_SCOPE_WARPGROUP; /* rounded when the others' are in */
+    struct pl_lval out = pl_lval_make(l, is_wide ? r.acc : op->dtype, lay);
     const uint32_t group = op->axis == from->rank - 1 ? row_group(l, from, &spread.lay) : 0;
     if (group != 0) {
         reduce_rows(&r, &spread, group, &op->shape, &out);
@@ -450,5 +460,7 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
                       "reduced through shared memory: the axis is not inside a group of lanes");
         reduce_walk(&r, op, &spread, from, &out);
     }
+    if (is_wide)
+        out = cast_to(l, op->dtype, pl_reduce_units(l, op, out));
     l->vals[id] = is_spread ? pl_lval_relayout(l, &op->shape, &out, l->lays[id]) : out;
 }
