@@ -541,12 +541,14 @@ static uint64_t ref_cast(pl_dtype from, pl_dtype to, uint64_t bits)
         const int64_t wide =
             from_signed ? (int64_t)(bits << (64 - fb)) >> (64 - fb) : (int64_t)bits;
         if (!is_float(to))
-            return (uint64_t)wide & mask;
+            return to == PL_PRED ? wide != 0 : (uint64_t)wide & mask;
         struct pl_num n = from_signed ? pl_num_of_i64(wide) : pl_num_of_u64(bits);
         const struct pl_num_rule rule = {.is_satfinite = to == PL_E4M3 || to == PL_E5M2};
         return pl_num_pack(format_of(to), n, &rule);
     }
     struct pl_num n = pl_num_unpack(format_of(from), bits);
+    if (to == PL_PRED)
+        return n.class != PL_NUM_ZERO;
     if (!is_float(to)) {
         const struct pl_num_int_rule rule = {.round = PL_NUM_RZ,
                                              .n_bits = (uint8_t)tb,
@@ -619,10 +621,63 @@ static void check_cast(pl_dtype from, pl_dtype to, int arch)
     free_tensor(&y);
 }
 
+static void ceiling_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    const pl_shape s = PL_SHAPE(N_CAST);
+    pl_ref x = pl_window(b, pl_param(b, 0), PL_OFF(b, 0), s);
+    pl_ref z = pl_window(b, pl_param(b, 1), PL_OFF(b, 0), s);
+    pl_store(b, pl_window(b, pl_param(b, 2), PL_OFF(b, 0), s),
+             pl_cdiv(b, pl_load(b, x), pl_load(b, z)));
+}
+TENSORS(ceiling, 2, 1);
+
+/* Quotients up to the largest number of the type. */
+START_TEST(ceiling_division_has_no_overflow)
+{
+    static const pl_dtype types[] = {PL_U64, PL_U32, PL_U16, PL_I64, PL_I32, PL_I16};
+    const pl_dtype t = types[_i];
+    const int bits = pl_dtype_bits(t), es = bits / 8;
+    const unsigned n_bits = (unsigned)bits - (pl_dtype_kind_of(t) == PL_KIND_INT);
+    driver_use(90, "late");
+    pl_tensor x = tensor_new(t, PL_SHAPE(N_CAST), 0, 0), z = tensor_new(t, PL_SHAPE(N_CAST), 0, 0),
+              y = tensor_new(t, PL_SHAPE(N_CAST), 0, 0);
+    unsigned char in[2][N_CAST * 8];
+    for (int i = 0; i < N_CAST; i++) {
+        const uint64_t v = random_int(&rnd, n_bits), by = random_int(&rnd, n_bits);
+        memcpy(in[0] + i * es, &v, (size_t)es);
+        memcpy(in[1] + i * es, by == 0 ? &(uint64_t){1} : &by, (size_t)es);
+    }
+    ck_assert_int_eq(emu.HtoD(x.address, in[0], tensor_span(&x)), 0);
+    ck_assert_int_eq(emu.HtoD(z.address, in[1], tensor_span(&z)), 0);
+    const struct ask a = {.kernel = &ceiling,
+                          .arch = 90,
+                          .args = {pl_arg_tensor(x), pl_arg_tensor(z), pl_arg_tensor(y)},
+                          .grid = {1, 1, 1},
+                          .facts = all_facts};
+    run_ok(&a);
+    unsigned char *got = fetch(&y);
+    for (int i = 0; i < N_CAST; i++) {
+        uint64_t v = 0, by = 0, r = 0;
+        memcpy(&v, in[0] + i * es, (size_t)es);
+        memcpy(&by, in[1] + i * es, (size_t)es);
+        memcpy(&r, got + i * es, (size_t)es);
+        ck_assert_msg(r == v / by + (v % by != 0), "%s: cdiv of %llx and %llx is %llx",
+                      pl_dtype_name(t), (unsigned long long)v, (unsigned long long)by,
+                      (unsigned long long)r);
+    }
+    free(got);
+    free_tensor(&x);
+    free_tensor(&z);
+    free_tensor(&y);
+}
+END_TEST
+
 START_TEST(casts_are_exact_between_all_types)
 {
-    static const pl_dtype types[] = {PL_F64, PL_F32, PL_F16, PL_BF16, PL_I8,  PL_I16,  PL_I32,
-                                     PL_I64, PL_U8,  PL_U16, PL_U32,  PL_U64, PL_E4M3, PL_E5M2};
+    static const pl_dtype types[] = {PL_F64, PL_F32, PL_F16,  PL_BF16, PL_I8,
+                                     PL_I16, PL_I32, PL_I64,  PL_U8,   PL_U16,
+                                     PL_U32, PL_U64, PL_E4M3, PL_E5M2, PL_PRED}; /* only to it */
     const pl_dtype from = types[_i];
     for (size_t k = 0; k < PL_COUNT(types); k++) {
         const bool is_fp8 =
@@ -1048,6 +1103,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, copies_of_a_round_are_made_before_the_next_stores, 0, N_CHIPS);
     tcase_add_loop_test(t, pipes_are_right_for_every_number_of_steps, 0, 5);
     tcase_add_loop_test(t, elementwise_operations_are_right_in_every_type, 0, 10);
+    tcase_add_loop_test(t, ceiling_division_has_no_overflow, 0, 6);
     tcase_add_loop_test(t, casts_are_exact_between_all_types, 0, 14);
     tcase_add_loop_test(t, reductions_along_an_axis_are_right, 0, 6);
     tcase_add_loop_test(t, reductions_reach_their_scope, 0, 4);

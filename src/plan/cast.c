@@ -24,7 +24,6 @@ static struct pl_opnd select32(struct pl_lower *l, struct pl_opnd x, struct pl_o
 }
 
 static bool is_float(pl_dtype t) { return pl_dtype_kind_of(t) == PL_KIND_FLOAT; }
-static bool is_half(pl_dtype t) { return t == PL_F16 || t == PL_BF16; }
 static bool is_fp8(pl_dtype t) { return t == PL_E4M3 || t == PL_E5M2; }
 static bool is_int(pl_dtype t)
 {
@@ -218,11 +217,11 @@ static struct pl_opnd float_to_float(struct pl_lower *l, pl_dtype from, pl_dtype
 static struct pl_opnd to_pred(struct pl_lower *l, pl_dtype from, struct pl_opnd x)
 {
     enum pl_stype st = pl_stype_of(from);
-    if (is_half(from)) {
-        x = pl_elem_to_f32(l, from, x);
+    if (pl_dtype_bits(from) < 32 && !is_int(from)) {
+        x = to_f32(l, from, x);
         st = PL_ST_f32;
     }
-    return pl_opnd_reg(pl_build_compare(&l->b, is_float(from) ? PL_SA_CMP_neu : PL_SA_CMP_ne, st,
+    return pl_opnd_reg(pl_build_compare(&l->b, is_int(from) ? PL_SA_CMP_ne : PL_SA_CMP_neu, st,
                                         in_reg(l, st, x), pl_opnd_imm(0)));
 }
 

@@ -457,6 +457,19 @@ static struct pl_opnd bitwise(struct pl_lower *l, enum pl_step_op op, enum pl_st
     return pl_opnd_reg(pl_build_op2(&l->b, op, bt, pl_opnd_reg(pl_build_in_reg(&l->b, bt, x)), y));
 }
 
+/* x >= 0, y > 0: (x + y - 1) / y as unsigned, which cannot overflow where x and y have a bit to spare; else x / y, and 1 for a rest. */
+static struct pl_opnd ceil_div(struct pl_lower *l, enum pl_stype st, struct pl_opnd x,
+                               struct pl_opnd y)
+{
+    const bool is_64 = pl_stypes[st].bits == 64;
+    const enum pl_stype ut = is_64 ? PL_ST_u64 : PL_ST_u32;
+    if (st != ut)
+        return pl_ix_div(&l->b, ut,
+                         pl_ix_add(&l->b, ut, x, pl_ix_sub(&l->b, ut, y, pl_opnd_imm(1))), y);
+    const struct pl_opnd q = pl_ix_div(&l->b, ut, x, y), rest = pl_ix_rem(&l->b, ut, x, y);
+    return pl_ix_add(&l->b, ut, q, pl_ix_min(&l->b, ut, rest, pl_opnd_imm(1)));
+}
+
 static struct pl_opnd int_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, struct pl_opnd x,
                                  struct pl_opnd y)
 {
@@ -467,11 +480,7 @@ static struct pl_opnd int_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, str
     case PL_MUL: return pl_elem_canonical(l, t, pl_ix_mul(&l->b, st, x, y));
     case PL_DIV: return pl_elem_canonical(l, t, pl_ix_div(&l->b, st, x, y));
     case PL_REM: return pl_ix_rem(&l->b, st, x, y);
-    case PL_CDIV: { /* x >= 0, y > 0: (x + y - 1) / y as unsigned, which cannot overflow */
-        const enum pl_stype ut = pl_stypes[st].bits == 64 ? PL_ST_u64 : PL_ST_u32;
-        struct pl_opnd up = pl_ix_add(&l->b, ut, x, pl_ix_sub(&l->b, ut, y, pl_opnd_imm(1)));
-        return pl_ix_div(&l->b, ut, up, y);
-    }
+    case PL_CDIV: return ceil_div(l, st, x, y);
     case PL_MIN: return pl_ix_min(&l->b, st, x, y);
     case PL_MAX: return pl_ix_max(&l->b, st, x, y);
     case PL_AND: return bitwise(l, PL_STEP_and, st, x, y);
