@@ -126,6 +126,48 @@ START_TEST(copies_of_every_rank_are_exact)
 }
 END_TEST
 
+/* Slots that are no multiple of 16 bytes lie apart: written whole and read one by one, and the other way round. */
+static void slots_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    const pl_shape s = PL_SHAPE(3, 5, 7), slot = PL_SHAPE(5, 7);
+    pl_ref x = pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0, 0), s),
+           y = pl_window(b, pl_param(b, 1), PL_OFF(b, 0, 0, 0), s);
+    pl_ref whole = pl_smem(b, pl_dtype_of(b, x), s, PL_SWIZZLE_NONE),
+           parts = pl_smem(b, pl_dtype_of(b, x), s, PL_SWIZZLE_NONE);
+    pl_store(b, whole, pl_load(b, x));
+    PL_FOR(b, i, 0, 3)
+    {
+        pl_ref from = pl_window(b, pl_at(b, whole, i), PL_OFF(b, 0, 0), slot);
+        pl_store(b, pl_at(b, parts, i), pl_load(b, from));
+    }
+    pl_store(b, y, pl_load(b, parts));
+}
+TENSORS(slots, 1, 1);
+
+START_TEST(slots_lie_apart)
+{
+    static const pl_dtype types[] = {PL_I8, PL_BF16, PL_F32, PL_F64};
+    const pl_dtype t = types[_i];
+    driver_use(chips[_i], "late");
+    pl_tensor x = tensor_new(t, PL_SHAPE(3, 5, 7), 0, 0),
+              y = tensor_new(t, PL_SHAPE(3, 5, 7), 0, 0);
+    void *want = fill_random(&x);
+    const struct ask a = {.kernel = &slots,
+                          .arch = chips[_i],
+                          .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                          .grid = {1, 1, 1},
+                          .facts = all_facts};
+    run_ok(&a);
+    void *got = fetch(&y);
+    ck_assert_mem_eq(got, want, tensor_span(&x));
+    free(want);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 /* ---- copies that only the engine makes ---- */
 
 struct engine_params {
@@ -1113,6 +1155,7 @@ static Suite *make_suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("engine");
     tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, slots_lie_apart, 0, 4);
     tcase_add_loop_test(t, reducing_copies_combine_also_in_the_last_tile, 0, 5);
     tcase_add_loop_test(t, multicast_copies_reach_every_cta, 0, 2);
     tcase_add_test(t, engine_copies_that_may_need_elements_are_refused);

@@ -71,7 +71,8 @@ static bool is_one_row(const struct pl_lower *l, const struct pl_ref_info *r)
     for (int i = 0; i < r->shape.rank; i++)
         if (r->axis_of[i] != n_before + i || (i != 0 && r->shape.d[i] != a->shape.d[n_before + i]))
             return false;
-    return r->shape.rank > 0;
+    const bool has_gaps = p->slice_bytes != (uint32_t)p->n_rows * p->row_bytes;
+    return r->shape.rank > 0 && (r->shape.rank <= 2 || !has_gaps);
 }
 
 void pl_linear_place(struct pl_lower *l, uint32_t ref, struct pl_coord lin,
