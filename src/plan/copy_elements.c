@@ -13,7 +13,7 @@
 
 #include "base/debug.h"
 
-enum { UNROLLED_CHUNKS = 8, MOST_ARRIVALS = (1 << 20) - 1 };
+enum { UNROLLED_CHUNKS = 8, UNROLLED_MOVES = 32, MOST_ARRIVALS = (1 << 20) - 1 };
 
 static void set_guard(struct pl_lower *l, pl_reg p)
 {
@@ -150,17 +150,39 @@ static void element_chunks(const struct round *r, struct pl_coord start, uint32_
         }
 }
 
+/* Loads or stores that a chunk takes at each of its ends, at most. */
+static uint32_t n_moves(const struct round *r)
+{
+    const struct pl_lower *l = r->c->l;
+    const int run = r->c->g->shape.rank - 1;
+    if (r->is_later || run < 0)
+        return 1;
+    const uint32_t n_global = pl_access_run(l, r->c->global, run),
+                   n_shared = pl_access_run(l, r->c->shared, run),
+                   n = n_global < n_shared ? n_global : n_shared;
+    const bool is_by_one = r->is_bounded && !r->is_whole;
+    return is_by_one ? r->vec : n < r->vec ? r->vec / n : 1;
+}
+
+/* Chunks on their way at once: few where each is many moves, since those keep the memory busy, and text is not free. */
+static uint32_t n_unrolled(const struct round *r)
+{
+    const uint32_t n = UNROLLED_MOVES / n_moves(r);
+    return n < 1 ? 1 : n > UNROLLED_CHUNKS ? UNROLLED_CHUNKS : n;
+}
+
 static void element_rounds(const struct round *r)
 {
     struct pl_lower *l = r->c->l;
+    const uint32_t most = n_unrolled(r);
     const int64_t step = (int64_t)l->unit_threads * r->vec;
     const int64_t n_chunks = (r->n_elems + step - 1) / step;
     struct pl_opnd first = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(r->vec));
-    if (n_chunks <= UNROLLED_CHUNKS) {
+    if (n_chunks <= most) {
         element_chunks(r, (struct pl_coord){first, (uint32_t)step, 0}, (uint32_t)n_chunks, true);
         return;
     }
-    const uint32_t n = 4;
+    const uint32_t n = most < 4 ? most : 4;
     pl_reg at = pl_build_reg(&l->b, PL_RC_B32); /* constant inside a round */
     const uint32_t again = pl_build_label(&l->b);
     pl_build_mov(&l->b, PL_ST_b32, at, first);
