@@ -1081,6 +1081,59 @@ START_TEST(copies_of_a_round_are_made_before_the_next_stores)
 }
 END_TEST
 
+/* A loop left in the middle of a round: what its threads read there from each other is read before they store again. */
+static void leave_body(pl_builder *b, const void *params)
+{
+    const pl_shape whole = PL_SHAPE(TURN_COLS, TURN_ROWS);
+    (void)params;
+    pl_ref tile = pl_smem(b, PL_F32, whole, PL_SWIZZLE(0)),
+           x = pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), whole),
+           y = pl_tile(b, pl_param(b, 1), PL_OFF(b, 0, 0), whole);
+    pl_ref sum =
+        pl_regs(b, PL_F32, PL_SHAPE(TURN_ROWS, TURN_COLS), pl_layout_auto(), pl_lit_f(b, 0));
+    pl_ref round = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), pl_lit_i(b, 0));
+    pl_store(b, tile, pl_load(b, x));
+    pl_commit_smem(b);
+    PL_LOOP(b)
+    {
+        pl_store(b, sum, pl_add(b, pl_load(b, sum), pl_load(b, pl_transpose(b, tile))));
+        pl_store(b, round, pl_add(b, pl_load(b, round), 1));
+        pl_break_if(b, pl_ge(b, pl_load(b, round), TURN_ROUNDS));
+        pl_commit_smem(b);
+    }
+    pl_store(b, tile, pl_neg(b, pl_load(b, tile)));
+    pl_store(b, pl_transpose(b, y), pl_add(b, pl_load(b, sum), pl_load(b, pl_transpose(b, tile))));
+}
+TENSORS(leave, 1, 1);
+
+START_TEST(loads_before_the_end_of_a_loop_are_made_before_the_stores_behind_it)
+{
+    driver_use(chips[_i], "eager");
+    ck_assert_int_eq(emu.configure("check", "race"), 0);
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(TURN_COLS, TURN_ROWS), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(TURN_COLS, TURN_ROWS), 0, 0);
+    struct ask a = {.kernel = &leave,
+                    .arch = chips[_i],
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    float *from = fill_random(&x);
+    run_ok(&a);
+    emu.configure("check", "faults");
+    float *to = fetch(&y);
+    for (int i = 0; i < TURN_COLS * TURN_ROWS; i++) {
+        float want = 0; /* in the order of the rounds */
+        for (int round = 0; round < TURN_ROUNDS; round++)
+            want += from[i];
+        ck_assert_msg(to[i] == want - from[i], "sm_%d: element %d", chips[_i], i);
+    }
+    free(from);
+    free(to);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 static void turn_body(pl_builder *b, const void *params)
 {
     const struct turn_params *p = params;
@@ -1143,6 +1196,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, copies_of_odd_sizes_and_unaligned_bases_are_exact, 0, N_CHIPS);
     tcase_add_loop_test(t, copies_of_every_rank_are_exact, 0, N_CHIPS);
     tcase_add_loop_test(t, copies_of_a_round_are_made_before_the_next_stores, 0, N_CHIPS);
+    tcase_add_loop_test(t, loads_before_the_end_of_a_loop_are_made_before_the_stores_behind_it, 0,
+                        N_CHIPS);
     tcase_add_loop_test(t, pipes_are_right_for_every_number_of_steps, 0, 5);
     tcase_add_loop_test(t, elementwise_operations_are_right_in_every_type, 0, 10);
     tcase_add_loop_test(t, ceiling_division_has_no_overflow, 0, 6);

@@ -55,6 +55,7 @@ static void lower_scoped(struct pl_lower *l, uint32_t block)
 static void lower_loop_body(struct pl_lower *l, uint32_t block, uint32_t end_label)
 {
     PL_ASSERT(l->n_loops < (int)PL_COUNT(l->break_labels));
+    l->break_hazards[l->n_loops] = NULL;
     l->break_labels[l->n_loops++] = end_label;
     const bool had_values = l->has_values_in_flight;
     l->has_values_in_flight = false;
@@ -115,6 +116,7 @@ static void lower_for(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     pl_build_jump(&l->b, again, more, false);
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
+    pl_hazard_merge(l, l->break_hazards[l->n_loops]);
 }
 
 static void lower_loop(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -129,6 +131,7 @@ static void lower_loop(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     pl_build_jump(&l->b, again, (pl_reg){0}, false);
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
+    pl_hazard_merge(l, l->break_hazards[l->n_loops]);
 }
 
 static void lower_break_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -136,6 +139,7 @@ static void lower_break_if(struct pl_lower *l, uint32_t id, const struct pl_op *
     (void)id;
     struct pl_opnd c = pl_lower_scalar(l, op->args[0]);
     const uint32_t end = l->break_labels[l->n_loops - 1];
+    pl_hazard_add(l, &l->break_hazards[l->n_loops - 1]);
     if (pl_opnd_is_imm(c)) {
         if ((c.imm != 0) != op->is_flag)
             pl_build_jump(&l->b, end, (pl_reg){0}, false);

@@ -147,6 +147,7 @@ struct pl_lower {
     bool waits_for_grid; /* without the body asking: pl_lower_grid_order() */
     uint32_t idle_label; /* where CTAs without work go */
     uint32_t break_labels[64];
+    struct pl_hazard *break_hazards[64]; /* what the ways out of the loop so far may have left */
     int n_loops;
 
     pl_status status; /* PL_E_UNSUPPORTED once something was refused */
@@ -456,6 +457,8 @@ void pl_hazard_clear(struct pl_lower *l);
 struct pl_hazard *pl_hazard_save(struct pl_lower *l);
 void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h);
 void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h);
+void pl_hazard_add(struct pl_lower *l,
+                   struct pl_hazard **to); /* the state to a saved one; NULL: none yet */
 uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay); /* mem.c */
 pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar);
 struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar); /* shared address operand */

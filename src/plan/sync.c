@@ -49,6 +49,14 @@ static void record(struct pl_hazard *h, bool is_write, uint32_t key)
     }
 }
 
+static void join(struct pl_hazard *h, const struct pl_hazard *other)
+{
+    if (other->has_reads)
+        record(h, false, other->read_key);
+    if (other->has_writes)
+        record(h, true, other->write_key);
+}
+
 static bool conflicts(uint8_t has, uint32_t old_key, uint32_t key)
 {
     return has && (old_key == 0 || old_key != key);
@@ -127,44 +135,65 @@ static bool round_ends_with_stores(const struct pl_lower *l, uint32_t body, uint
     return block != 0;
 }
 
-/* Before a loop: what its last round may have left when the next begins. */
+/* What an op's threads do to shared memory, as if it had been lowered: into `to`, by array. */
+static void foresee(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    const bool is_load = op->code == PL_OP_LOAD || op->code == PL_OP_SWAP;
+    const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
+    if (op->code == PL_OP_ATOMIC && pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_SMEM)
+        record(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], true, 0);
+    if (op->code == PL_OP_COPY_OUT && pl_copy_out_is_by_threads(l, op))
+        record(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], false, 0);
+    const int n_operands = op->code == PL_OP_WGMMA ? 2 : op->code == PL_OP_WGMMA_VAL;
+    for (int i = 1; i <= n_operands; i++)
+        record(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
+    if (!is_load && !is_store)
+        return;
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
+    if (r->space != PL_SPACE_SMEM)
+        return;
+    const struct pl_lay *lay = is_load ? &l->lays[id] : &l->lays[op->args[0]];
+    uint32_t key = r->shape.rank == 0 || lay->vec == 0 ? 0 : pl_access_key(l, op->refs[0], *lay);
+    if (is_load)
+        record(&to[memory_of(l, r->array)], false, key);
+    if (is_store)
+        record(&to[memory_of(l, r->array)], true, key);
+}
+
+/* Does the unit meet there, whatever it has done? */
+static bool is_meeting(const struct pl_op *op)
+{
+    return op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_CLUSTER_SYNC ||
+           (op->code == PL_OP_BAR_SYNC && op->scope != PL_SCOPE_WARP);
+}
+
+/*
+ * Before a loop: what its last round may have left when the next begins. A meeting that every round comes to leaves nothing of what was
+ * before it.
+ */
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
 {
-    const struct pl_op *region = pl_ir_op(l->fn, region_op);
-    l->has_waits |= round_ends_with_waits(l, region->regions[0], region_op + 1);
-    l->tmem.has_stores |= round_ends_with_stores(l, region->regions[0], region_op + 1);
-    for (uint32_t id = region_op + 1; id < l->fn->ops.n; id++) {
+    const uint32_t body = pl_ir_op(l->fn, region_op)->regions[0], n = l->fn->arrays.n;
+    struct pl_hazard *left = pl_arena_array(l->arena, n, sizeof *left);
+    l->has_waits |= round_ends_with_waits(l, body, region_op + 1);
+    l->tmem.has_stores |= round_ends_with_stores(l, body, region_op + 1);
+    for (uint32_t id = region_op + 1; left != NULL && id < l->fn->ops.n; id++) {
         const struct pl_op *op = pl_ir_op(l->fn, id);
-        if (is_behind(l, op, region->regions[0]))
+        if (is_behind(l, op, body))
             break;
-        const bool is_load = op->code == PL_OP_LOAD || op->code == PL_OP_SWAP;
-        const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
-        if (op->code == PL_OP_ATOMIC && pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_SMEM)
-            record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], true, 0);
         if (pl_scratch_need(l, id) != 0)
             l->scratch_is_read = l->cta_scratch_is_read = true;
         if (op->code == PL_OP_LOAD_TMEM)
             l->tmem.is_read = true;
         if (op->code == PL_OP_STORE_TMEM)
             l->tmem.is_written = true;
-        if (op->code == PL_OP_COPY_OUT && pl_copy_out_is_by_threads(l, op))
-            record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], false, 0);
-        const int n_operands = op->code == PL_OP_WGMMA ? 2 : op->code == PL_OP_WGMMA_VAL;
-        for (int i = 1; i <= n_operands; i++)
-            record(&l->hazards[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
-        if (!is_load && !is_store)
-            continue;
-        const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
-        if (r->space != PL_SPACE_SMEM)
-            continue;
-        const struct pl_lay *lay = is_load ? &l->lays[id] : &l->lays[op->args[0]];
-        uint32_t key =
-            r->shape.rank == 0 || lay->vec == 0 ? 0 : pl_access_key(l, op->refs[0], *lay);
-        if (is_load)
-            record(&l->hazards[memory_of(l, r->array)], false, key);
-        if (is_store)
-            record(&l->hazards[memory_of(l, r->array)], true, key);
+        if (op->block == body && is_meeting(op))
+            memset(left, 0, n * sizeof *left);
+        foresee(l, id, left);
     }
+    for (uint32_t a = 0; left != NULL && a < n; a++)
+        join(&l->hazards[a], &left[a]);
 }
 
 struct pl_hazard *pl_hazard_save(struct pl_lower *l)
@@ -201,12 +230,8 @@ void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h)
 /* Two paths meet. */
 void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
 {
-    for (uint32_t a = 0; h != NULL && a < l->fn->arrays.n; a++) {
-        if (h[a].has_reads)
-            record(&l->hazards[a], false, h[a].read_key);
-        if (h[a].has_writes)
-            record(&l->hazards[a], true, h[a].write_key);
-    }
+    for (uint32_t a = 0; h != NULL && a < l->fn->arrays.n; a++)
+        join(&l->hazards[a], &h[a]);
     if (h != NULL) {
         l->has_waits |= h[l->fn->arrays.n].read_key != 0;
         l->scratch_is_read |= h[l->fn->arrays.n].has_reads != 0;
@@ -215,6 +240,14 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
         l->tmem.is_written |= h[l->fn->arrays.n + 1].has_writes != 0;
         l->tmem.has_stores |= h[l->fn->arrays.n + 1].write_key != 0;
     }
+}
+
+void pl_hazard_add(struct pl_lower *l, struct pl_hazard **to)
+{
+    const struct pl_hazard *now = pl_hazard_save(l);
+    pl_hazard_merge(l, *to);
+    *to = pl_hazard_save(l);
+    pl_hazard_restore(l, now);
 }
 
 /* ---- threads meet ---- */
