@@ -14,18 +14,20 @@
 /* Stages of a group at a barrier. */
 enum { ARRIVED = 1, RELEASED = 2 };
 
-/* Threads that count as arrived. A warp that has come whole counts as 32, as on hardware, where counts are of warps. */
+/* What lanes of a warp add to a count. A warp that has come whole counts as 32, as on hardware, where counts are of warps. */
+static uint32_t weight(const struct pl_emu_barrier *b, uint32_t came, uint32_t live)
+{
+    bool is_whole = came != 0 && (came | ~live) == PL_EMU_ALL_LANES;
+    if (b->n_expected != 0)
+        return is_whole ? PL_EMU_LANES : (uint32_t)__builtin_popcount(came);
+    return (uint32_t)__builtin_popcount(came & live);
+}
+
 static uint32_t n_arrived(const struct pl_emu_cta *cta, const struct pl_emu_barrier *b)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < cta->n_warps; i++) {
-        uint32_t came = b->arrived[i], live = cta->warps[i].live;
-        bool is_whole = came != 0 && (came | ~live) == PL_EMU_ALL_LANES;
-        if (b->n_expected != 0)
-            n += is_whole ? PL_EMU_LANES : (uint32_t)__builtin_popcount(came);
-        else
-            n += (uint32_t)__builtin_popcount(came & live);
-    }
+    uint32_t n = b->n_again;
+    for (uint32_t i = 0; i < cta->n_warps; i++)
+        n += weight(b, b->arrived[i], cta->warps[i].live);
     return n;
 }
 
@@ -148,6 +150,8 @@ static enum pl_emu_status arrive(struct pl_emu_warp *w, const struct pl_emu_ins 
         b->is_red = a->pred != NULL;
         b->line = ins->line;
     }
+    /* PTX ISA, bar: each arrival adds to the count, a warp's second one in a phase too (arrive first, then sync). */
+    b->n_again += weight(b, b->arrived[w->index] & w->mask, w->live);
     b->arrived[w->index] |= w->mask;
     if (pl_race_is_on(w))
         pl_race_barrier_arrive(w, (uint32_t)(b - w->cta->barriers));

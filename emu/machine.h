@@ -143,6 +143,7 @@ struct pl_emu_barrier {  /* bar, barrier: one of 16 */
     uint32_t n_true;     /* red: participants whose predicate was true */
     uint32_t n_voted;    /* red: participants */
     uint32_t n_waiting;  /* groups that sleep on it */
+    uint32_t n_again;    /* threads that had come before in this phase, counted once more */
     bool is_busy;        /* somebody has arrived in this phase */
     bool is_red;
     uint32_t phase;                     /* completions */
