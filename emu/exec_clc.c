@@ -8,6 +8,7 @@
  */
 #include "emu/async_state.h"
 #include "emu/exec_async.h"
+#include "emu/race.h"
 #include "emu/sched.h"
 
 #include "base/debug.h"
@@ -119,8 +120,11 @@ enum pl_emu_status pl_emu_exec_clc_is_canceled(struct pl_emu_warp *w, const stru
     return PL_EMU_NEXT;
 }
 
+/* Of a response that is no success, all ones: code that compilers make asks before it tests, and does not use them then. */
 static uint32_t ctaid(struct pl_emu_u128 r, uint32_t dim)
 {
+    if (!is_canceled(r))
+        return UINT32_MAX;
     return dim == 0   ? (uint32_t)r.lo
            : dim == 1 ? (uint32_t)(r.lo >> 32) & 0xffff
            : dim == 2 ? (uint32_t)(r.lo >> 48)
@@ -133,7 +137,7 @@ enum pl_emu_status pl_emu_exec_clc_first_ctaid(struct pl_emu_warp *w, const stru
     uint8_t mod = pl_emu_mod(ins, PL_PTX_CAT_CTAID);
     PL_EMU_FOR_LANES (lane, w->mask) {
         struct pl_emu_u128 r = response_of(w, ins, lane);
-        if (!is_canceled(r)) {
+        if (!is_canceled(r) && pl_race_is_on(w)) {
             pl_d_clc_not_canceled(pl_emu_faults(w, lane), pl_emu_where(w));
             return PL_EMU_FAULT;
         }
