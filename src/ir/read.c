@@ -412,8 +412,12 @@ static void read_arg(struct pl_reader *r, struct pl_trace_request *req)
     pl_shape s = pl_read_shape(r, true);
     a->rank = s.rank;
     memcpy(a->dims, s.d, sizeof s.d);
-    if (!pl_read_at_line_end(r)) {
+    while (!pl_read_at_line_end(r) && r->is_ok) {
         pl_read_take_word(r, name);
+        if (strcmp(name, "constant") == 0) {
+            p->is_constant = true;
+            continue;
+        }
         pl_read_char(r, '=');
         a->facts = (pl_fact_set)pl_read_int(r, 0, 63);
     }
