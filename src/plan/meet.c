@@ -68,41 +68,6 @@ static bool is_wgmma(enum pl_step_op op)
 }
 
 /*
- * Of no lane's own accounts: control flow, the same for all lanes; arrivals, of one lane, which have met before if they had to; fences of
- * what the lane did; copies that the leader sends off, of which only a later wait says anything; and waits for operations of the warp.
- */
-static bool is_neutral(enum pl_step_op op)
-{
-    switch ((int)op) {
-    case PL_STEP_label:
-    case PL_STEP_jump:
-    case PL_STEP_leave:
-    case PL_STEP_grid_wait:
-    case PL_STEP_grid_launch:
-    case PL_STEP_max_registers:
-    case PL_STEP_elect:
-    case PL_STEP_bar_arrive1:
-    case PL_STEP_bar_arrive_tx:
-    case PL_STEP_bar_arrive_tx_peer:
-    case PL_STEP_bar_arrive_part:
-    case PL_STEP_bar_arrive_peer:
-    case PL_STEP_fence_out_shared:
-    case PL_STEP_fence_in_shared:
-    case PL_STEP_tensor_in:
-    case PL_STEP_tensor_in_multi:
-    case PL_STEP_bulk_in:
-    case PL_STEP_map_prefetch:
-    case PL_STEP_bulk_out:
-    case PL_STEP_bulk_commit:
-    case PL_STEP_tensor_out:
-    case PL_STEP_tensor_before:
-    case PL_STEP_tensor_after:
-    case PL_STEP_tmem_wait_load: return true;
-    default: return (pl_step_infos[op].flags & PL_STEP_F_PURE) != 0;
-    }
-}
-
-/*
  * Products are a warp's, not a lane's: each instruction waits until all lanes execute it, and the groups and the waits for them are of the
  * executing warp (PTX ISA, wgmma.mma_async, wgmma.commit_group, wgmma.wait_group). So the lanes have passed their waits before it.
  */
@@ -116,7 +81,8 @@ static uint8_t behind(const struct pl_step *s, uint8_t lanes)
         return lanes & (uint8_t)~LANES_WAITED;
     if (op == PL_STEP_bar_try || op == PL_STEP_bar_test)
         return lanes | LANES_WAITED;
-    return is_neutral(op) ? lanes : lanes | LANES_ACCESSED;
+    const bool is_neutral = (pl_step_infos[op].flags & (PL_STEP_F_PURE | PL_STEP_F_NEUTRAL)) != 0;
+    return is_neutral ? lanes : lanes | LANES_ACCESSED;
 }
 
 /* at_labels: what is known at each label, from all ways to it; is_idle_meeting: of each step. False: something became known at a label. */

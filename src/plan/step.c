@@ -35,6 +35,7 @@ const struct pl_step_info pl_step_infos[PL_STEP_COUNT] = {
 #define SYNC    PL_STEP_F_SYNC
 #define CONTROL PL_STEP_F_CONTROL
 #define ASYNC   PL_STEP_F_ASYNC
+#define NEUTRAL PL_STEP_F_NEUTRAL
 #define C0                                                                                         \
     {                                                                                              \
         0                                                                                          \
@@ -70,6 +71,7 @@ const struct pl_step_info pl_step_infos[PL_STEP_COUNT] = {
 #undef SYNC
 #undef CONTROL
 #undef ASYNC
+#undef NEUTRAL
 };
 
 uint8_t pl_step_attr(const struct pl_step *s, enum pl_scat cat)
