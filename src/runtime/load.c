@@ -289,30 +289,29 @@ static pl_cu_result set_limits(const struct pl_variant *v, struct pl_context *ct
     return r;
 }
 
-/* Everything that would else be done lazily at the first launch. The CUDA context is current, the mode RELAXED. */
-static pl_cu_result finalise(const struct pl_variant *v, struct pl_context *ctx)
+/* Everything that would else be done lazily at the first launch; gives the kernel's function. The CUDA context is current, the mode RELAXED. */
+static pl_cu_result finalise(const struct pl_variant *v, struct pl_context *ctx,
+                             pl_cu_function *function)
 {
-    pl_cu_function function;
     pl_cu_result r = set_limits(v, ctx);
     if (r == PL_CU_SUCCESS)
-        r = ctx->driver.cu.KernelGetFunction(&function, v->handle);
+        r = ctx->driver.cu.KernelGetFunction(function, v->handle);
     if (r == PL_CU_SUCCESS && ctx->driver.cu.FuncLoad != NULL)
-        return ctx->driver.cu.FuncLoad(function);
+        return ctx->driver.cu.FuncLoad(*function);
     int n_regs;
     if (r == PL_CU_SUCCESS) /* before CUDA 12.4 a query loads the function */
-        r = ctx->driver.cu.FuncGetAttribute(&n_regs, PL_CU_FUNC_N_REGS, function);
+        r = ctx->driver.cu.FuncGetAttribute(&n_regs, PL_CU_FUNC_N_REGS, *function);
     return r;
 }
 
 /* False: no launch can succeed, whatever its grid; the driver would say so of each, without a reason. */
-static bool fits_a_cluster(const struct pl_variant *v, struct pl_context *ctx)
+static bool fits_a_cluster(const struct pl_variant *v, struct pl_context *ctx,
+                           pl_cu_function function)
 {
     const struct pl_plan_launch *l = &v->launch;
-    pl_cu_function function;
     pl_cu_launch_attr cluster = {.id = PL_CU_LAUNCH_CLUSTER_DIMENSION};
     int n_clusters = 0;
-    if (n_blocks_of(l) == 1 || ctx->driver.cu.OccupancyMaxActiveClusters == NULL ||
-        ctx->driver.cu.KernelGetFunction(&function, v->handle) != PL_CU_SUCCESS)
+    if (n_blocks_of(l) == 1 || ctx->driver.cu.OccupancyMaxActiveClusters == NULL)
         return true;
     cluster.value.cluster.x = l->cluster[0];
     cluster.value.cluster.y = l->cluster[1];
@@ -343,10 +342,11 @@ static pl_status load_variant(struct pl_variant *v, struct pl_context *ctx,
     pl_cu_result r = ctx->driver.cu.LibraryGetKernel(&v->handle, v->module->library, v->entry);
     if (r != PL_CU_SUCCESS)
         return pl_context_fail(call, "cuLibraryGetKernel", r);
-    r = finalise(v, ctx);
+    pl_cu_function function;
+    r = finalise(v, ctx, &function);
     if (r != PL_CU_SUCCESS)
         return pl_context_fail(call, "cuFuncLoad", r);
-    if (!fits_a_cluster(v, ctx))
+    if (!fits_a_cluster(v, ctx, function))
         return pl_e_cluster_fit(call, PL_E_UNSUPPORTED, (struct pl_where){0}, q->kernel->name,
                                 (int)n_blocks_of(&v->launch), v->launch.smem_bytes);
     mark_loaded(v, place->slot);
@@ -388,7 +388,8 @@ pl_status pl_variant_finalise(struct pl_variant *v, struct pl_context *ctx, stru
     if (st != PL_OK)
         return st;
     int mode = exchange_mode(ctx, PL_CU_CAPTURE_MODE_RELAXED);
-    pl_cu_result r = finalise(v, ctx);
+    pl_cu_function function;
+    pl_cu_result r = finalise(v, ctx, &function);
     (void)exchange_mode(ctx, mode);
     if (r != PL_CU_SUCCESS)
         return pl_context_fail(call, "cuFuncLoad", r);
