@@ -143,8 +143,9 @@ struct pl_trace_request {
     size_t n_args;
     struct pl_arg_facts args[PL_MAX_ARGS];
     const struct pl_target *target;
-    uint16_t ptx_cap; /* highest version of the text that its consumer takes; 0: any */
     bool is_pdl;
+    bool
+        has_no_shared_order; /* the text's consumer is too old for fences that order shared memory alone */
 };
 
 /* ---- values ---- */

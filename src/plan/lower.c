@@ -571,7 +571,6 @@ static void allow_registers(struct pl_lower *l)
 
 static void start(struct pl_lower *l)
 {
-    enum { SHARED_ORDER_PTX = 86 }; /* PTX ISA, membar / fence: sync_restrict */
     const struct pl_fn *fn = l->fn;
     l->plan->kernel = fn->request.kernel != NULL && fn->request.kernel->name != NULL
                           ? fn->request.kernel->name
@@ -579,8 +578,7 @@ static void start(struct pl_lower *l)
     l->plan->sm = (uint16_t)fn->request.target->arch;
     l->has_tma = (fn->request.target->features & PL_F_TMA) != 0;
     l->has_cluster = (fn->request.target->features & PL_F_CLUSTER) != 0;
-    l->has_shared_order =
-        l->has_cluster && (fn->request.ptx_cap == 0 || fn->request.ptx_cap >= SHARED_ORDER_PTX);
+    l->has_shared_order = l->has_cluster && !fn->request.has_no_shared_order;
     l->n_threads = 128 * (uint32_t)fn->n_warpgroups;
     l->n_ctas = (uint32_t)pl_fn_n_ctas(fn);
     l->role_warpgroup = l->role_warp = -1;

@@ -2,6 +2,7 @@
 
 #include "base/os.h"
 #include "jit/emit.h"
+#include "jit/ptx/ptx.h"
 #include "src/check/check.h"
 #include "src/ir/fact.h"
 #include "src/ir/print.h"
@@ -20,7 +21,8 @@ static void make_request(struct pl_trace_request *r, const struct pl_ask *ask)
     memcpy(r->params, ask->config, k->params_bytes);
     r->n_args = k->n_params;
     r->target = pl_target_find(ask->request.device->arch);
-    r->ptx_cap = ask->ptx_cap;
+    r->has_no_shared_order =
+        ask->ptx_cap < pl_ptx_infos[PL_PTX_fence_acquire_restrict].gate.ptx_version;
     r->is_pdl = ask->options.pdl;
     for (size_t i = 0; i < k->n_params; i++) {
         const pl_arg *a = &ask->request.args[i];
