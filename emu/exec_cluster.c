@@ -282,5 +282,7 @@ enum pl_emu_status pl_emu_exec_fence_mbarrier_init(struct pl_emu_warp *w,
 {
     (void)ins;
     pl_async_fence_init(w);
+    if (pl_race_is_on(w))
+        pl_race_fence_init(w);
     return PL_EMU_NEXT;
 }

@@ -107,6 +107,7 @@ void pl_race_barrier_pass(struct pl_emu_warp *w, uint32_t lanes, uint32_t i);
 void pl_race_barrier_end(struct pl_emu_cta *cta, uint32_t i);
 /* barrier.cluster */
 void pl_race_cluster_arrive(struct pl_emu_warp *w, bool is_release);
+void pl_race_fence_init(struct pl_emu_warp *w); /* fence.mbarrier_init */
 void pl_race_cluster_end(struct pl_emu_cluster *cl);
 void pl_race_cluster_wait(struct pl_emu_warp *w, bool is_acquire);
 /* mbarrier: use by a lane or operation must come after the init; an arrival, a successful wait of some lanes. What is relaxed is an order

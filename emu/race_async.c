@@ -242,8 +242,36 @@ static enum pl_emu_status lanes_of_cp(struct pl_async_op *op)
     return s;
 }
 
+/*
+ * Has a lower lane stored the same bytes to the same place by the same instruction? CUTLASS and the CuTe DSL let all lanes of a
+ * warp execute the store of a tile. Nothing orders them, and nothing depends on their order.
+ */
+static bool is_same_store(const struct pl_async_op *op)
+{
+    struct pl_race_warp *rw = pl_race_warp_of(op->w);
+    struct pl_race_store last = rw->last_store, *now = &rw->last_store;
+    *now = (struct pl_race_store){.pc = op->pc,
+                                  .serial = op->serial,
+                                  .lane = (uint32_t)__builtin_ctz(op->lanes),
+                                  .first = op->source.first};
+    if (op->kind == &pl_async_tensor_store) {
+        now->address = op->u.tensor.map.address;
+        memcpy(now->coords, op->u.tensor.coords, sizeof now->coords);
+    } else {
+        now->address = op->u.bulk.address;
+        now->n_bytes = op->u.bulk.n_bytes;
+    }
+    return last.pc == now->pc && last.serial + 1 == now->serial && last.lane < now->lane &&
+           last.first == now->first && last.n_bytes == now->n_bytes &&
+           last.address == now->address &&
+           memcmp(last.coords, now->coords, sizeof now->coords) == 0;
+}
+
 static enum pl_emu_status device_side(struct pl_async_op *op)
 {
+    bool is_store = op->kind == &pl_async_bulk_store || op->kind == &pl_async_tensor_store;
+    if (is_store && !op->reduce.is_on && is_same_store(op))
+        return PL_EMU_NEXT;
     if (op->kind == &pl_async_bulk_load)
         return device_range(op, op->u.bulk.address, op->u.bulk.n_bytes, false);
     if (op->kind == &pl_async_bulk_store)

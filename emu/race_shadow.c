@@ -342,3 +342,12 @@ enum pl_emu_status pl_race_touch_range(struct pl_race_actor *x, struct pl_race_s
     }
     return PL_EMU_NEXT;
 }
+
+void pl_race_settle_write(struct pl_race_space *s, uint64_t address, uint64_t n_bytes)
+{
+    for (uint64_t end = address + n_bytes; address < end; address++) {
+        struct pl_race_page **p = slot_of_page(s, address / PL_RACE_PAGE_BYTES);
+        if (p != NULL && *p != NULL)
+            (*p)->cells[address % PL_RACE_PAGE_BYTES >> (*p)->shift].write = 0;
+    }
+}

@@ -106,6 +106,14 @@ struct pl_race_slot {
     struct pl_race_set end; /* what who learns of its end knows */
 };
 
+/* A bulk store: what makes it the same as another one of its instruction. */
+struct pl_race_store {
+    const struct pl_emu_ins *pc;
+    uint64_t serial, address;
+    uint32_t lane, first, n_bytes;
+    int32_t coords[5];
+};
+
 struct pl_race_warp {
     uint32_t now;                    /* tick of its accesses; moves on at a release */
     uint32_t out_tick[PL_EMU_LANES]; /* before its last fence */
@@ -119,14 +127,18 @@ struct pl_race_warp {
     uint8_t *
         wgmma_regs; /* by number of a register: an operand of some wgmma that this warp has executed */
     uint32_t n_wgmma_regs;
-    bool is_fenced;             /* no such register was used since its last wgmma.fence */
-    uint32_t use_line;          /* that used one; 0: none did */
+    bool is_fenced;    /* no such register was used since its last wgmma.fence */
+    uint32_t use_line; /* that used one; 0: none did */
+    struct pl_race_store last_store;
     struct pl_race_set *tensor; /* a lane: what its tcgen05.commit makes known; NULL: nothing */
 };
 
 struct pl_race_bar { /* an mbarrier, or a place that threads synchronise through */
     uint64_t key;
     struct pl_race_set now, done; /* done: at the end of the last phase */
+    /* Its init, until all threads of the cluster know of it by fence.mbarrier_init and barrier.cluster. */
+    enum { PL_RACE_INIT_OLD, PL_RACE_INIT_NEW, PL_RACE_INIT_FENCED, PL_RACE_INIT_TOLD } init;
+    uint32_t init_warp, init_lane;
 };
 
 struct pl_race_location { /* device or shared memory accessed by strong operations */
@@ -191,6 +203,8 @@ bool pl_race_space_init(struct pl_race_space *s, uint32_t n_bytes);
 void pl_race_space_fini(struct pl_race_space *s);
 /* Check an access of one cell against what it remembers, and remember it. address: of the cell, for reports. */
 enum pl_emu_status pl_race_touch(struct pl_race_actor *x, struct pl_race_cell *c, uint64_t address);
+/* The last write of these bytes comes before whatever follows. */
+void pl_race_settle_write(struct pl_race_space *s, uint64_t address, uint64_t n_bytes);
 enum pl_emu_status pl_race_touch_range(struct pl_race_actor *x, struct pl_race_space *s,
                                        uint64_t address, uint64_t n_bytes);
 

@@ -44,15 +44,60 @@ void pl_race_barrier_pass(struct pl_emu_warp *w, uint32_t lanes, uint32_t i)
     pl_race_acquire(w, lanes, &pl_race_of(w)->ctas[w->cta->rank].ended[i]);
 }
 
+/* What was known at the last fence. */
+static void give_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *to)
+{
+    struct pl_race_set set;
+    pl_race_release_fenced(w, lane, &set);
+    pl_race_set_join(pl_race_of(w), to, &set);
+    pl_race_set_drop(&set);
+}
+
+/* The mbarriers that active lanes have initialised. PTX ISA, fence.mbarrier_init: "applied only to the prior mbarrier.init
+ * operations executed by the same thread", and ordered with whoever passes the barrier.cluster behind it. */
+static void advance_inits(struct pl_emu_warp *w, int from, int to)
+{
+    struct pl_emu_race *r = pl_race_of(w);
+    for (uint32_t i = 0; i < r->n_bars; i++) {
+        struct pl_race_bar *b = &r->bars[i];
+        if ((int)b->init == from && b->init_warp == pl_race_index(w) &&
+            (w->mask >> b->init_lane & 1) != 0)
+            b->init = to;
+    }
+}
+
+void pl_race_fence_init(struct pl_emu_warp *w)
+{
+    advance_inits(w, PL_RACE_INIT_NEW, PL_RACE_INIT_FENCED);
+}
+
+static void settle_inits(struct pl_emu_race *r)
+{
+    for (uint32_t i = 0; i < r->n_bars; i++) {
+        struct pl_race_bar *b = &r->bars[i];
+        if (b->init != PL_RACE_INIT_TOLD)
+            continue;
+        pl_race_settle_write(&r->ctas[b->key >> 32].shared, (uint32_t)b->key, PL_MBAR_N_BYTES);
+        b->init = PL_RACE_INIT_OLD;
+    }
+}
+
+/* Relaxed, it passes on what a fence before it has released. */
 void pl_race_cluster_arrive(struct pl_emu_warp *w, bool is_release)
 {
+    struct pl_emu_race *r = pl_race_of(w);
     if (is_release)
-        give(w, w->mask, &pl_race_of(w)->gathering);
+        give(w, w->mask, &r->gathering);
+    else
+        PL_EMU_FOR_LANES (lane, w->mask)
+            give_fenced(w, lane, &r->gathering);
+    advance_inits(w, PL_RACE_INIT_FENCED, PL_RACE_INIT_TOLD);
 }
 
 void pl_race_cluster_end(struct pl_emu_cluster *cl)
 {
     struct pl_emu_race *r = cl->race;
+    settle_inits(r);
     pl_race_set_drop(&r->ended);
     r->ended = r->gathering;
     memset(&r->gathering, 0, sizeof r->gathering);
@@ -97,19 +142,13 @@ enum pl_emu_status pl_race_bar_init(struct pl_emu_warp *w, uint32_t lane, struct
         return pl_async_no_memory(w);
     pl_race_set_drop(&b->now);
     pl_race_set_drop(&b->done);
+    b->init = PL_RACE_INIT_NEW;
+    b->init_warp = pl_race_index(w);
+    b->init_lane = lane;
     return pl_race_shared(w, 1u << lane, p, PL_MBAR_N_BYTES, true);
 }
 
 static void end_phase(struct pl_race_bar *b) { pl_race_set_copy(&b->done, &b->now); }
-
-/* What was known at the last fence. */
-static void give_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *to)
-{
-    struct pl_race_set set;
-    pl_race_release_fenced(w, lane, &set);
-    pl_race_set_join(pl_race_of(w), to, &set);
-    pl_race_set_drop(&set);
-}
 
 void pl_race_bar_arrive(struct pl_emu_warp *w, uint32_t lane, struct pl_async_place p,
                         bool is_release, bool has_completed)
