@@ -156,5 +156,6 @@ for i in 1 2 3; do # the map must be aligned wherever the allocator puts things
 done
 check 'emu tmap with a wrong swizzle' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:77
 says 'the whole argument is shown' 'tmap:0:f32:8x8:8x8:77'
+check 'emu tmap with a wrong option' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:0:strides=32x64
 check 'emu without an entry' 2 "$pl" emu "$tmp/twice.ptx" --grid 1 --block 1
 [ "$failures" = 0 ]

@@ -6,11 +6,12 @@
  *   in:F.npy inout:F.npy               the array's address; inout is written back to its file
  *   out:F.npy:f32:128x128              an array of that dtype and shape, written to its file
  *   zeros:NBYTES                       the address of that many zero bytes
- *   tmap:ARG#:dtype:dims:box:swizzle   a tensor map over argument ARG# (from 0): extents and box outermost first, such as
- *                                      tmap:0:bf16:128x64:64x64:128
+ *   tmap:ARG#:dtype:dims:box:swizzle   a tensor map over argument ARG# (from 0), such as tmap:0:bf16:128x64:64x64:128; options that
+ *                                      may follow are in tools/map_arg.h
  */
 #include "tools/cmd.h"
 #include "tools/driver.h"
+#include "tools/map_arg.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -159,58 +160,16 @@ static bool make_out(struct arg *a, char *spec)
     return a->npy.data != NULL;
 }
 
-/* CUtensorMapDataType and CUtensorMapSwizzle by our names (CUDA 13.0, "Tensor Map Object Management"). */
-static int map_dtype(pl_dtype t)
-{
-    static const struct {
-        pl_dtype dtype;
-        int code;
-    } map[] = {{PL_U8, 0},  {PL_I8, 0},  {PL_E4M3, 0}, {PL_E5M2, 0}, {PL_U16, 1},
-               {PL_I16, 1}, {PL_U32, 2}, {PL_I32, 3},  {PL_U64, 4},  {PL_I64, 5},
-               {PL_F16, 6}, {PL_F32, 7}, {PL_F64, 8},  {PL_BF16, 9}, {PL_TF32, 11}};
-    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
-        if (map[i].dtype == t)
-            return map[i].code;
-    return -1;
-}
-
 static bool make_map(struct job *j, struct arg *a, char *spec)
 {
-    char *part[5] = {spec};
-    for (int i = 1; i < 5; i++) {
-        part[i] = strchr(part[i - 1], ':');
-        if (part[i] == NULL)
-            return false;
-        *part[i]++ = '\0';
-    }
-    int64_t over, swizzle;
-    pl_shape dims, box;
-    const pl_dtype dtype = pl_dtype_find(part[1]);
-    if (!pl_cmd_parse_i64(part[0], &over) || over < 0 || over >= j->n_args ||
-        map_dtype(dtype) < 0 || !pl_cmd_parse_shape(part[2], &dims) ||
-        !pl_cmd_parse_shape(part[3], &box) || box.rank != dims.rank || dims.rank > 5 ||
-        !pl_cmd_parse_i64(part[4], &swizzle) ||
-        (swizzle != 0 && swizzle != 32 && swizzle != 64 && swizzle != 128))
+    char *end;
+    struct pl_map_arg map;
+    const long over = strtol(spec, &end, 10);
+    if (end == spec || *end != ':' || over < 0 || over >= j->n_args ||
+        !pl_map_arg_parse(end + 1, &map))
         return false;
-    for (int i = 0; i < box.rank; i++)
-        if (box.d[i] > UINT32_MAX)
-            return false;
-    uint64_t extent[5], stride[5];
-    uint32_t box_elems[5], step[5];
-    uint64_t bytes = (uint64_t)pl_dtype_bits(dtype) / 8;
-    for (int i = 0; i < dims.rank; i++) { /* innermost first */
-        extent[i] = (uint64_t)dims.d[dims.rank - 1 - i];
-        box_elems[i] = (uint32_t)box.d[dims.rank - 1 - i];
-        step[i] = 1;
-        bytes *= extent[i];
-        stride[i] = bytes;
-    }
-    const int swizzle_code = swizzle == 32 ? 1 : swizzle == 64 ? 2 : swizzle == 128 ? 3 : 0;
-    return check(j,
-                 j->api.encode(a->value, map_dtype(dtype), (uint32_t)dims.rank,
-                               (void *)(uintptr_t)j->args[over].address, extent, stride, box_elems,
-                               step, 0, swizzle_code, 0, 0),
-                 "cuTensorMapEncodeTiled");
+    return check(j, pl_map_arg_encode(&j->api, &map, j->args[over].address, a->value),
+                 map.is_wide ? "cuTensorMapEncodeIm2colWide" : "cuTensorMapEncodeTiled");
 }
 
 static bool make_arg(struct job *j, char *text)
