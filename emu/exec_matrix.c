@@ -34,9 +34,10 @@ static const struct pl_emu_arg *vector_of(const struct pl_emu_ins *ins, unsigned
     return a->kind == PL_EMU_ARG_VECTOR ? &ins->args[a->first + i] : a;
 }
 
-/* Host memory of the row that a lane names; NULL: fault raised. */
+/* Host memory of the row that a lane names, of which n_bytes are accessed; NULL: fault raised. */
 static uint8_t *row_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
-                       const struct pl_emu_arg *address, unsigned lane, bool is_store)
+                       const struct pl_emu_arg *address, unsigned lane, uint32_t n_bytes,
+                       bool is_store)
 {
     const char *what = pl_ptx_infos[ins->ptx->form].mnemonic;
     uint64_t at = pl_emu_address(w, address, lane);
@@ -49,19 +50,24 @@ static uint8_t *row_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
     if (row == NULL)
         return NULL;
     struct pl_async_place place = {pl_emu_shared_cta(w->cta->cluster, (uint32_t)at), offset};
-    if (pl_race_is_on(w) &&
-        pl_race_shared(w, 1u << lane, place, ROW_BYTES, is_store) != PL_EMU_NEXT)
+    if (pl_race_is_on(w) && pl_race_shared(w, 1u << lane, place, n_bytes, is_store) != PL_EMU_NEXT)
         return NULL;
     if (is_store)
-        pl_emu_shared_mark(w->cta, offset, ROW_BYTES);
-    else if (!pl_emu_shared_is_written(w->cta, offset, ROW_BYTES)) {
-        pl_emu_fault_unwritten(w, lane, (uint32_t)at, ROW_BYTES, what);
+        pl_emu_shared_mark(w->cta, offset, n_bytes);
+    else if (!pl_emu_shared_is_written(w->cta, offset, n_bytes)) {
+        pl_emu_fault_unwritten(w, lane, (uint32_t)at, n_bytes, what);
         return NULL;
     }
     return row;
 }
 
 /* ---- ldmatrix ---- */
+
+/* Of a row of 16 elements of 6 or 4 bits the rest is not read. */
+static uint32_t row_bytes(const struct pl_ptx_ins *p)
+{
+    return p->n_types == 1 ? ROW_BYTES : p->types[1] == PL_PTX_TYPE_B6X16_P32 ? 12 : 8;
+}
 
 /* 16 elements of 6 or 4 bits to a byte each. */
 static void widen_row(uint8_t *row, unsigned n_bits)
@@ -109,12 +115,12 @@ enum pl_emu_status pl_emu_exec_ldmatrix(struct pl_emu_warp *w, const struct pl_e
     unsigned n_rows = n_matrices(p) * (is_16 ? 16 : 8), n_regs = n_matrices(p) * (is_16 ? 2 : 1);
     uint8_t rows[N_ROWS][ROW_BYTES], row[4], byte[4];
     for (unsigned lane = 0; lane < n_rows; lane++) {
-        const uint8_t *from = row_at(w, ins, &ins->args[1], lane, false);
+        const uint8_t *from = row_at(w, ins, &ins->args[1], lane, row_bytes(p), false);
         if (from == NULL)
             return PL_EMU_FAULT;
-        memcpy(rows[lane], from, ROW_BYTES);
-        if (p->n_types > 1)
-            widen_row(rows[lane], p->types[1] == PL_PTX_TYPE_B6X16_P32 ? 6 : 4);
+        memcpy(rows[lane], from, row_bytes(p));
+        if (row_bytes(p) < ROW_BYTES)
+            widen_row(rows[lane], row_bytes(p) / 2);
     }
     for (unsigned i = 0; i < n_regs; i++)
         for (unsigned t = 0; t < 32; t++) {
@@ -136,7 +142,7 @@ enum pl_emu_status pl_emu_exec_stmatrix(struct pl_emu_warp *w, const struct pl_e
     unsigned n = n_matrices(p);
     uint8_t *rows[N_ROWS];
     for (unsigned lane = 0; lane < 8 * n; lane++)
-        if ((rows[lane] = row_at(w, ins, &ins->args[0], lane, true)) == NULL)
+        if ((rows[lane] = row_at(w, ins, &ins->args[0], lane, ROW_BYTES, true)) == NULL)
             return PL_EMU_FAULT;
     for (unsigned i = 0; i < n; i++)
         for (unsigned t = 0; t < 32; t++) {

@@ -41,10 +41,16 @@ static uint32_t cp_lanes(const struct pl_emu_ins *ins, uint32_t r, uint32_t lane
     }
 }
 
+/* Bits of an element below a byte, 16 of which begin each 16 bytes of the source. */
+static uint32_t packed_bits(const struct pl_emu_ins *ins)
+{
+    return pl_emu_type(ins, 1) == PL_PTX_TYPE_B4X16_P64 ? 4 : 6;
+}
+
 /* .b8x16: 16 elements of 4 or 6 bits, packed from bit 0 of the chunk, to a byte each; where in the byte: pl_tc_decode_cell. */
 static void expand(const struct pl_emu_ins *ins, uint8_t chunk[PL_TC_CHUNK_BYTES])
 {
-    uint32_t n_bits = pl_emu_type(ins, 1) == PL_PTX_TYPE_B4X16_P64 ? 4 : 6;
+    uint32_t n_bits = packed_bits(ins);
     uint8_t packed[PL_TC_CHUNK_BYTES + 1] = {0};
     memcpy(packed, chunk, PL_TC_CHUNK_BYTES);
     for (uint32_t e = 0; e < PL_TC_CHUNK_BYTES; e++) {
@@ -73,6 +79,8 @@ static bool cp_chunks(struct pl_async_op *op, struct pl_emu_cta *cta, struct pl_
     struct cp_shape shape = cp_shape_of(op->pc);
     *c = (struct pl_tc_chunks){
         .cta = cta, .n_rows = shape.n_rows, .n_k = shape.n_bytes, .m = {.es = 1}};
+    if (op->pc->ptx->form == PL_PTX_tcgen05_cp_pad)
+        c->n_pad_bytes = PL_TC_CHUNK_BYTES - 2 * packed_bits(op->pc);
     return pl_tc_matrix_of(op, op->u.tmem.a_desc, &c->m);
 }
 
