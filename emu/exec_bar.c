@@ -223,6 +223,6 @@ enum pl_emu_status pl_emu_exec_fence(struct pl_emu_warp *w, const struct pl_emu_
     atomic_thread_fence(memory_order_seq_cst);
     pl_emu_async_on_release(w, w->mask);
     if (pl_race_is_on(w))
-        pl_race_fence(w, true, true);
+        pl_race_fence(w);
     return PL_EMU_NEXT;
 }

@@ -254,7 +254,7 @@ enum pl_emu_status pl_emu_exec_fence_half(struct pl_emu_warp *w, const struct pl
     if (!is_acquire)
         pl_emu_async_on_release(w, w->mask);
     if (pl_race_is_on(w))
-        pl_race_fence(w, is_acquire, !is_acquire);
+        pl_race_fence_shared(w, is_acquire);
     return PL_EMU_NEXT;
 }
 

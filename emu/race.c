@@ -165,8 +165,7 @@ bool pl_race_thread_actor(struct pl_emu_warp *w, const char *name, bool is_write
 static enum pl_emu_status touch_shared(struct pl_race_actor *x, struct pl_emu_cta *cta,
                                        uint32_t offset, uint32_t n_bytes)
 {
-    x->space = "shared";
-    x->cta = cta;
+    pl_race_place_shared(x, cta);
     return pl_race_touch_range(x, &x->r->ctas[cta->rank].shared, offset, n_bytes);
 }
 
@@ -246,7 +245,7 @@ static enum pl_emu_status touch_place(struct pl_race_actor *x, const struct wher
 {
     if (p->cta != NULL)
         return touch_shared(x, p->cta, (uint32_t)p->address, n_bytes);
-    x->space = "global";
+    pl_race_place_device(x);
     return pl_race_touch_range(x, &x->r->grid->device, p->address, n_bytes);
 }
 

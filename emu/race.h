@@ -16,8 +16,8 @@
  * memory of the grid. Strong accesses (atomics, volatile, relaxed) do not race with each other; release and acquire through
  * them, and through fences, order threads of all clusters.
  *
- * Not seen: accesses of the host or of another grid, memory that device-side malloc hands on, a scope that is too narrow, device
- * memory that only a fence restricted to shared memory would order.
+ * Not seen: accesses of the host or of another grid, memory that device-side malloc hands on, a scope that is too narrow, shared
+ * memory of another CTA that only a release restricted to the own one would order.
  *
  * Source: PTX ISA, Memory Consistency Model (Causality order, Proxies, Async operations); TensorCore 5th Generation Family
  * Instructions: Memory Consistency Model
@@ -118,7 +118,8 @@ void pl_race_bar_arrive(struct pl_emu_warp *w, uint32_t lane, struct pl_async_pl
                         bool is_release, bool has_completed);
 void pl_race_bar_wait(struct pl_emu_warp *w, uint32_t lanes, struct pl_async_place p,
                       bool is_acquire);
-/* Fences of the active lanes. */
-void pl_race_fence(struct pl_emu_warp *w, bool is_acquire, bool is_release);
+/* Fences of the active lanes: whole; half of one, restricted to shared memory. */
+void pl_race_fence(struct pl_emu_warp *w);
+void pl_race_fence_shared(struct pl_emu_warp *w, bool is_acquire);
 void pl_race_fence_proxy(struct pl_emu_warp *w, bool is_shared, bool is_global);
 #endif

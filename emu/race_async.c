@@ -116,6 +116,8 @@ static void make_end(struct pl_async_op *op, struct pl_race_slot *s)
     pl_race_set_join(r, &s->end, &followed);
     pl_race_set_drop(&followed);
     for (uint32_t k = 0; k < n_kinds; k++) {
+        if (k == PL_RACE_R) /* G has it */
+            continue;
         struct pl_race_clock *c =
             pl_race_clock_copy(s->end.c[k], r->n_warps + r->n_slots, &r->is_lost);
         pl_race_clock_add(c, agent, s->lanes, s->lanes, s->tick | 1, &r->is_lost);
@@ -169,9 +171,8 @@ static enum pl_emu_status shared_range(struct pl_async_op *op, const struct pl_a
     bool is_first = !is_write && op->kind->read != NULL;
     if (!pl_race_op_actor(op, is_write, is_first, &x))
         return PL_EMU_FAULT;
-    x.sees_write = op->is_generic_proxy ? PL_RACE_G : PL_RACE_S;
-    x.space = "shared";
-    x.cta = range->cta;
+    pl_race_place_shared(&x, range->cta);
+    x.sees_write = op->is_generic_proxy ? PL_RACE_R : PL_RACE_S;
     return pl_race_touch_range(&x, &x.r->ctas[range->cta->rank].shared, range->first,
                                range->end - range->first);
 }
@@ -186,8 +187,8 @@ static bool device_actor(struct pl_async_op *op, bool is_write, struct pl_race_a
 {
     if (!pl_race_op_actor(op, is_write, false, x))
         return false;
+    pl_race_place_device(x);
     x->sees_write = op->is_generic_proxy ? PL_RACE_G : PL_RACE_D;
-    x->space = "global";
     return true;
 }
 
@@ -227,11 +228,10 @@ static enum pl_emu_status lanes_of_cp(struct pl_async_op *op)
     enum pl_emu_status s = PL_EMU_NEXT;
     if (!device_actor(op, false, &from) || !pl_race_op_actor(op, true, false, &to))
         return PL_EMU_FAULT;
-    to.space = "shared";
     PL_EMU_FOR_LANES (lane, op->lanes) {
         struct pl_async_place p = op->u.cp.to[lane];
         from.lanes = to.lanes = 1u << lane;
-        to.cta = p.cta;
+        pl_race_place_shared(&to, p.cta);
         if (s == PL_EMU_NEXT && op->u.cp.n_copied[lane] != 0)
             s = pl_race_touch_range(&from, &from.r->grid->device, op->u.cp.address[lane],
                                     op->u.cp.n_copied[lane]);

@@ -142,13 +142,28 @@ static bool knows_itself(const struct pl_emu_race *r, const struct pl_race_warp 
     return (own_lanes(s, tick, kind) & lanes) == lanes && (s->is_collective || lanes == 1u << lane);
 }
 
+/* R stands beside G: between them they may know each lane. */
+static bool covers(const struct pl_race_view *v, const struct pl_race_access *a, uint32_t lanes,
+                   uint32_t tick, uint8_t kind)
+{
+    if (v == NULL)
+        return false;
+    if (kind != PL_RACE_R || v->c[PL_RACE_R] == NULL)
+        return pl_race_clock_covers(v->c[kind == PL_RACE_R ? PL_RACE_G : kind], a->agent, lanes,
+                                    tick);
+    uint32_t left = lanes;
+    PL_EMU_FOR_LANES (lane, lanes)
+        if (pl_race_clock_covers(v->c[PL_RACE_G], a->agent, 1u << lane, tick))
+            left &= ~(1u << lane);
+    return left == 0 || pl_race_clock_covers(v->c[PL_RACE_R], a->agent, left, tick);
+}
+
 static bool lane_knows(const struct pl_emu_race *r, const struct pl_race_warp *rw, uint32_t lane,
                        const struct pl_race_access *a, uint32_t lanes, uint32_t tick, uint8_t kind)
 {
     const struct pl_race_view *v = rw->views[lane];
     if (a->cluster == r->cluster)
-        return knows_itself(r, rw, lane, a, lanes, tick, kind) ||
-               (v != NULL && pl_race_clock_covers(v->c[kind], a->agent, lanes, tick));
+        return knows_itself(r, rw, lane, a, lanes, tick, kind) || covers(v, a, lanes, tick, kind);
     return v != NULL && pl_race_clock_covers(pl_race_clock_of_cluster(v->c[kind], a->cluster),
                                              a->agent, lanes, tick);
 }
@@ -164,8 +179,8 @@ bool pl_race_knows(const struct pl_race_actor *x, const struct pl_race_access *a
             continue;
         if (!lane_knows(x->r, rw, lane, a, lanes, tick, kind))
             return false;
-        bool is_by_view = is_other && rw->views[lane] != NULL && a->cluster == x->r->cluster &&
-                          pl_race_clock_covers(rw->views[lane]->c[kind], a->agent, lanes, tick);
+        bool is_by_view = is_other && a->cluster == x->r->cluster &&
+                          covers(rw->views[lane], a, lanes, tick, kind);
         known = is_by_view ? rw->views[lane] : NULL;
     }
     return true;
@@ -248,7 +263,8 @@ static void join_views(struct pl_emu_race *r, const struct pl_race_warp *rw, uin
 
 void pl_race_release(struct pl_emu_warp *w, uint32_t lanes, struct pl_race_set *out)
 {
-    static const uint8_t from[PL_RACE_N_SET] = {PL_RACE_G, PL_RACE_S, PL_RACE_D, PL_RACE_T_OUT};
+    static const uint8_t from[PL_RACE_N_SET] = {PL_RACE_G, PL_RACE_S, PL_RACE_D, PL_RACE_R,
+                                                PL_RACE_T_OUT};
     struct pl_emu_race *r = pl_race_of(w);
     struct pl_race_warp *rw = pl_race_warp_of(w);
     uint32_t own = pl_race_index(w);
@@ -256,7 +272,8 @@ void pl_race_release(struct pl_emu_warp *w, uint32_t lanes, struct pl_race_set *
     join_views(r, rw, lanes, from, out);
     uint32_t n_kinds = r->has_proxy ? PL_RACE_N_SET : 1;
     for (uint32_t k = 0; k < n_kinds; k++)
-        make_own(r, &out->c[k]);
+        if (k != PL_RACE_R) /* what is added stands in G */
+            make_own(r, &out->c[k]);
     if (r->is_lost)
         return;
     pl_race_clock_add(out->c[PL_RACE_G], own, lanes, w->existing, rw->now, &r->is_lost);
@@ -276,7 +293,7 @@ void pl_race_release(struct pl_emu_warp *w, uint32_t lanes, struct pl_race_set *
 
 static void add_set(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
 {
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_R; k++)
         pl_race_clock_join(&v->c[k], set->c[k], &r->is_lost);
     pl_race_clock_join(&v->c[PL_RACE_T_IN], set->c[PL_RACE_T], &r->is_lost);
 }
@@ -288,7 +305,7 @@ void pl_race_acquire(struct pl_emu_warp *w, uint32_t lanes, const struct pl_race
 
 static void see_set(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
 {
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_R; k++)
         pl_race_clock_join(&v->c[PL_RACE_IN + k], set->c[k], &r->is_lost);
     pl_race_clock_join(&v->c[PL_RACE_T_IN], set->c[PL_RACE_T], &r->is_lost);
 }
@@ -304,61 +321,102 @@ static void acquire_seen(struct pl_emu_race *r, struct pl_race_view *v,
                          const struct pl_race_set *set)
 {
     (void)set;
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_R; k++)
         pl_race_clock_join(&v->c[k], v->c[PL_RACE_IN + k], &r->is_lost);
 }
 
 static void keep_known(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
 {
     (void)set;
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_R; k++)
         pl_race_clock_join(&v->c[PL_RACE_OUT + k], v->c[k], &r->is_lost);
 }
 
 static void keep_ended(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_set *set)
 {
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++)
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_R; k++)
         pl_race_clock_join(&v->c[PL_RACE_OUT + k], set->c[k], &r->is_lost);
     pl_race_clock_join(&v->c[PL_RACE_T_OUT], set->c[PL_RACE_T], &r->is_lost);
 }
 
-/* What a lane knows of its own asynchronous operations. */
-static void keep_slots(struct pl_emu_warp *w, uint32_t lane)
+/* Restricted to shared memory: what is known of it alone. */
+static void acquire_seen_shared(struct pl_emu_race *r, struct pl_race_view *v,
+                                const struct pl_race_set *set)
+{
+    (void)set;
+    pl_race_clock_join(&v->c[PL_RACE_R], v->c[PL_RACE_IN + PL_RACE_G], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_R], v->c[PL_RACE_IN + PL_RACE_R], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_S], v->c[PL_RACE_IN + PL_RACE_S], &r->is_lost);
+}
+
+static void keep_known_shared(struct pl_emu_race *r, struct pl_race_view *v,
+                              const struct pl_race_set *set)
+{
+    (void)set;
+    pl_race_clock_join(&v->c[PL_RACE_OUT + PL_RACE_R], v->c[PL_RACE_G], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_OUT + PL_RACE_R], v->c[PL_RACE_R], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_OUT + PL_RACE_S], v->c[PL_RACE_S], &r->is_lost);
+}
+
+static void keep_ended_shared(struct pl_emu_race *r, struct pl_race_view *v,
+                              const struct pl_race_set *set)
+{
+    pl_race_clock_join(&v->c[PL_RACE_OUT + PL_RACE_R], set->c[PL_RACE_G], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_OUT + PL_RACE_S], set->c[PL_RACE_S], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_T_OUT], set->c[PL_RACE_T], &r->is_lost);
+}
+
+/* What a lane knows of its own asynchronous operations, and has shown to the async proxy. */
+static void keep_own(struct pl_emu_warp *w, uint32_t lane, change_fn *keep)
 {
     struct pl_emu_race *r = pl_race_of(w);
     const struct pl_race_warp *rw = pl_race_warp_of(w);
     struct pl_race_set set = {0};
-    for (uint32_t i = 0; i < rw->n_slots; i++) {
-        const struct pl_race_slot *s = &r->slots[rw->slots[i]];
-        if ((s->lanes >> lane & 1) == 0)
-            continue;
-        for (uint32_t k = 0; k < PL_RACE_N_SET && set.c[k] == NULL; k++)
+    for (uint32_t k = 0; k < PL_RACE_N_SET; k++)
+        if (k != PL_RACE_R)
             make_own(r, &set.c[k]);
-        if (!r->is_lost)
+    for (uint32_t i = 0; i < rw->n_slots && !r->is_lost; i++) {
+        const struct pl_race_slot *s = &r->slots[rw->slots[i]];
+        if ((s->lanes >> lane & 1) != 0)
             add_slot(r, &set, s, 1u << lane);
     }
-    if (set.c[PL_RACE_G] != NULL)
-        change_views(w, 1u << lane, keep_ended, &set);
+    add_shown(r, set.c[PL_RACE_S], w, 1u << lane, rw->shown_s);
+    add_shown(r, set.c[PL_RACE_D], w, 1u << lane, rw->shown_d);
+    change_views(w, 1u << lane, keep, &set);
     pl_race_set_drop(&set);
 }
 
-/*
- * fence.acq_rel, fence.sc, membar, and its halves: with a strong operation before it an acquire, with one behind it a release. A half that
- * is restricted to shared memory is taken for a whole one.
- */
-void pl_race_fence(struct pl_emu_warp *w, bool is_acquire, bool is_release)
+/* A release: this is what strong stores behind it make known. */
+static void keep_all(struct pl_emu_warp *w, change_fn *known, change_fn *own)
 {
     struct pl_race_warp *rw = pl_race_warp_of(w);
-    if (is_acquire)
-        change_views(w, w->mask, acquire_seen, NULL);
-    if (!is_release)
-        return;
-    PL_EMU_FOR_LANES (lane, w->mask)
-        rw->out_tick[lane] = rw->now;
     rw->now++;
-    change_views(w, w->mask, keep_known, NULL);
-    PL_EMU_FOR_LANES (lane, rw->n_slots != 0 ? w->mask : 0)
-        keep_slots(w, lane);
+    change_views(w, w->mask, known, NULL);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        if (rw->n_slots != 0 || rw->shown_s[lane] != 0 || rw->shown_d[lane] != 0)
+            keep_own(w, lane, own);
+}
+
+/* With a strong operation before it a fence is an acquire, with one behind it a release. */
+void pl_race_fence(struct pl_emu_warp *w)
+{
+    struct pl_race_warp *rw = pl_race_warp_of(w);
+    change_views(w, w->mask, acquire_seen, NULL);
+    PL_EMU_FOR_LANES (lane, w->mask)
+        rw->out_tick[lane] = rw->out_shared[lane] = rw->now;
+    keep_all(w, keep_known, keep_ended);
+}
+
+void pl_race_fence_shared(struct pl_emu_warp *w, bool is_acquire)
+{
+    struct pl_race_warp *rw = pl_race_warp_of(w);
+    if (is_acquire) {
+        change_views(w, w->mask, acquire_seen_shared, NULL);
+        return;
+    }
+    PL_EMU_FOR_LANES (lane, w->mask)
+        rw->out_shared[lane] = rw->now;
+    keep_all(w, keep_known_shared, keep_ended_shared);
 }
 
 static void show_shared(struct pl_emu_race *r, struct pl_race_view *v,
@@ -366,6 +424,7 @@ static void show_shared(struct pl_emu_race *r, struct pl_race_view *v,
 {
     (void)set;
     pl_race_clock_join(&v->c[PL_RACE_S], v->c[PL_RACE_G], &r->is_lost);
+    pl_race_clock_join(&v->c[PL_RACE_S], v->c[PL_RACE_R], &r->is_lost);
 }
 
 static void show_device(struct pl_emu_race *r, struct pl_race_view *v,
@@ -472,7 +531,7 @@ void pl_race_locations_fini(struct pl_emu_race_grid *g)
 static void see(struct pl_emu_race *r, struct pl_race_view *v, const struct pl_race_location *l,
                 bool is_acquire)
 {
-    for (uint32_t k = PL_RACE_G; k <= PL_RACE_D; k++) {
+    for (uint32_t k = PL_RACE_G; k <= PL_RACE_R; k++) {
         struct pl_race_clock **to = &v->c[is_acquire ? k : PL_RACE_IN + k];
         if (l->cluster == r->cluster)
             pl_race_clock_join(to, l->set.c[k], &r->is_lost);
@@ -504,16 +563,21 @@ void pl_race_location_read(struct pl_emu_warp *w, uint32_t lane, uint64_t key, b
 void pl_race_release_fenced(struct pl_emu_warp *w, uint32_t lane, struct pl_race_set *out)
 {
     static const uint8_t from[PL_RACE_N_SET] = {PL_RACE_OUT, PL_RACE_OUT + 1, PL_RACE_OUT + 2,
-                                                PL_RACE_T_OUT};
+                                                PL_RACE_OUT + 3, PL_RACE_T_OUT};
     struct pl_emu_race *r = pl_race_of(w);
     struct pl_race_warp *rw = pl_race_warp_of(w);
     memset(out, 0, sizeof *out);
-    if (rw->out_tick[lane] == 0)
+    if (rw->out_shared[lane] == 0)
         return; /* it has executed none */
     join_views(r, rw, 1u << lane, from, out);
     make_own(r, &out->c[PL_RACE_G]);
     pl_race_clock_add(out->c[PL_RACE_G], pl_race_index(w), 1u << lane, w->existing,
                       rw->out_tick[lane], &r->is_lost);
+    if (rw->out_shared[lane] == rw->out_tick[lane])
+        return;
+    make_own(r, &out->c[PL_RACE_R]);
+    pl_race_clock_add(out->c[PL_RACE_R], pl_race_index(w), 1u << lane, w->existing,
+                      rw->out_shared[lane], &r->is_lost);
 }
 
 void pl_race_location_write(struct pl_emu_warp *w, uint32_t lane, uint64_t key, bool is_release,

@@ -209,6 +209,10 @@ static bool is_ordered(struct pl_race_actor *x, uint32_t number, uint32_t lanes,
     uint8_t kind = a->is_generic && a->is_write ? x->sees_write : x->sees;
     if (pl_race_knows(x, a, lanes, a->tick, kind))
         return true;
+    if (x->slot == NULL && kind == PL_RACE_T &&
+        (pl_race_knows(x, a, lanes, a->tick, PL_RACE_G) ||
+         pl_race_knows(x, a, lanes, a->tick, PL_RACE_T_IN)))
+        return true; /* tcgen05.dealloc is synchronous: what orders threads orders it */
     if (x->slot != NULL && kind == PL_RACE_T && a->cluster == x->r->cluster &&
         pl_race_clock_covers(x->slot->end.c[PL_RACE_T], a->agent, lanes, a->tick))
         return true; /* it ends before one that this operation is in order behind */
@@ -217,8 +221,10 @@ static bool is_ordered(struct pl_race_actor *x, uint32_t number, uint32_t lanes,
         follow(x, a);
         return true;
     }
+    uint8_t happened = kind == PL_RACE_S ? PL_RACE_R : PL_RACE_G;
     pl_race_report(x, a, lanes, address,
-                   kind != PL_RACE_G && pl_race_knows(x, a, lanes, a->tick, PL_RACE_G));
+                   kind != PL_RACE_G && kind != PL_RACE_R &&
+                       pl_race_knows(x, a, lanes, a->tick, happened));
     return false;
 }
 

@@ -67,16 +67,17 @@ struct pl_race_space {
 /* ---- order -------------------------------------------------------------------------------------------------------------- */
 
 enum pl_race_kind {
-    PL_RACE_G,                     /* generic: has happened */
-    PL_RACE_S,                     /* as the async proxy sees shared memory */
-    PL_RACE_D,                     /* as the async proxy sees device memory */
-    PL_RACE_T,                     /* tensor memory and its pipelines */
-    PL_RACE_N_SET,                 /* those are what is released */
+    PL_RACE_G,     /* generic: has happened */
+    PL_RACE_S,     /* as the async proxy sees shared memory */
+    PL_RACE_D,     /* as the async proxy sees device memory */
+    PL_RACE_R,     /* G of shared memory alone, beside G: by fences restricted to it */
+    PL_RACE_T,     /* tensor memory and its pipelines */
+    PL_RACE_N_SET, /* those are what is released */
     PL_RACE_T_OUT = PL_RACE_N_SET, /* behind tcgen05.fence::before_thread_sync: T of a release */
     PL_RACE_T_IN,                  /* acquired, before tcgen05.fence::after_thread_sync */
-    PL_RACE_OUT, /* three: G, S, D at the last fence, for strong stores behind it */
-    PL_RACE_IN = PL_RACE_OUT + 3, /* three: what strong loads have seen, for the next fence */
-    PL_RACE_N_VIEW = PL_RACE_IN + 3
+    PL_RACE_OUT, /* four: G, S, D, R at the last fence, for strong stores behind it */
+    PL_RACE_IN = PL_RACE_OUT + 4, /* four: what strong loads have seen, for the next fence */
+    PL_RACE_N_VIEW = PL_RACE_IN + 4
 };
 
 /* What is given from one thread to another. */
@@ -115,8 +116,9 @@ struct pl_race_store {
 };
 
 struct pl_race_warp {
-    uint32_t now;                    /* tick of its accesses; moves on at a release */
-    uint32_t out_tick[PL_EMU_LANES]; /* before its last fence */
+    uint32_t now;                      /* tick of its accesses; moves on at a release */
+    uint32_t out_tick[PL_EMU_LANES];   /* before its last fence */
+    uint32_t out_shared[PL_EMU_LANES]; /* the same, also of fences restricted to shared memory */
     uint32_t shown_s[PL_EMU_LANES];
     uint32_t shown_d[PL_EMU_LANES]; /* before its last fence.proxy.async */
     struct pl_race_view *views[PL_EMU_LANES];
@@ -242,6 +244,19 @@ void pl_race_location_read(struct pl_emu_warp *w, uint32_t lane, uint64_t key, b
 void pl_race_location_write(struct pl_emu_warp *w, uint32_t lane, uint64_t key, bool is_release,
                             bool is_update);
 void pl_race_locations_fini(struct pl_emu_race_grid *g);
+
+static inline void pl_race_place_shared(struct pl_race_actor *x, struct pl_emu_cta *cta)
+{
+    x->space = "shared";
+    x->cta = cta;
+    x->sees = x->sees_write = PL_RACE_R;
+}
+static inline void pl_race_place_device(struct pl_race_actor *x)
+{
+    x->space = "global";
+    x->cta = NULL;
+    x->sees = x->sees_write = PL_RACE_G;
+}
 
 /* ---- race.c ------------------------------------------------------------------------------------------------------------------- */
 

@@ -82,6 +82,7 @@ enum pl_emu_status pl_race_tmem_dealloc(struct pl_emu_warp *w, struct pl_emu_cta
                               .is_write = true};
     if (!pl_race_thread_actor(w, "tcgen05.dealloc", true, false, &x))
         return PL_EMU_FAULT;
+    x.sees = x.sees_write = PL_RACE_T;
     x.space = "tensor";
     x.cta = cta;
     return touch(&x, &c);

@@ -187,7 +187,8 @@ static bool put_access(const char *verb, const char *name)
     else
         snprintf(at, sizeof at, "[%%r5+%u]", tile_of(name) * TILE_BYTES);
     if (strncmp(verb, "wr", 2) == 0)
-        put(" st.%s.b32 %s, %%r6;\n", is_global ? "global" : "shared", at);
+        put(" %sst.%s.b32 %s, %%r6;\n", verb[2] == 'l' ? "@%p0 " : "",
+            is_global ? "global" : "shared", at);
     else if (strncmp(verb, "rd", 2) == 0)
         put(" ld.%s.b32 %%r7, %s;\n", is_global ? "global" : "shared", at);
     else if (strcmp(verb, "inc") == 0)
@@ -243,6 +244,8 @@ static void put_statement(char *s, bool is_first)
     else if (strcmp(verb, "rel") == 0 || strcmp(verb, "acq") == 0)
         put(" fence.%s.cluster;\n", verb[0] == 'r' ? "release.sync_restrict::shared::cta"
                                                    : "acquire.sync_restrict::shared::cluster");
+    else if (strcmp(verb, "full") == 0)
+        put(" fence.acq_rel.cluster;\n");
     else if (strncmp(verb, "arrive", 6) == 0)
         put_arrive(verb, arg[0]);
     else if (strcmp(verb, "fence") == 0 || strcmp(verb, "fenceg") == 0)
