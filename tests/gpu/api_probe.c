@@ -1,10 +1,13 @@
 /*
  * What the driver answers where the manual names several errors or none: one line a question, its number of the error. The
  * argument is the library, libcuda.so.1 or the emulated driver; bench/gpu.sh runs it on both, tests/gpu_api.sh on the latter.
+ *
+ * assumption: alloc-alignment api-free-zero api-capture-unsafe api-capture-state api-event-fresh api-link-errors
  */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef void *handle;
 
@@ -34,6 +37,25 @@ static void ask_memory(void)
     say("free of the middle", CALL("cuMemFree_v2", (uint64_t), at + 16));
     say("free", CALL("cuMemFree_v2", (uint64_t), at));
     say("free again", CALL("cuMemFree_v2", (uint64_t), at));
+}
+
+/* The second of two allocations: where it begins, modulo what it is assumed to be a multiple of. */
+static void ask_alignment(const char *question, size_t n_bytes, uint64_t of)
+{
+    uint64_t at[2] = {0};
+    for (int i = 0; i < 2; i++)
+        CALL("cuMemAlloc_v2", (uint64_t *, size_t), &at[i], n_bytes);
+    say(question, (int)(at[1] % of));
+    for (int i = 0; i < 2; i++)
+        CALL("cuMemFree_v2", (uint64_t), at[i]);
+}
+
+static void ask_alignments(void)
+{
+    ask_alignment("1 byte modulo 512", 1, 512);
+    ask_alignment("1 MiB - 1 modulo 512", (1 << 20) - 1, 512);
+    ask_alignment("1 MiB modulo 2 MiB", 1 << 20, 2 << 20);
+    ask_alignment("5 MiB modulo 2 MiB", 5 << 20, 2 << 20);
 }
 
 static void ask_events(void)
@@ -66,10 +88,43 @@ static void ask_captures(void)
     CALL("cuStreamDestroy_v2", (handle), s);
 }
 
+#define TEXT ".version 7.0\n.target sm_80\n.address_size 64\n"
+
+/* Two modules are linked; what the second and the end say. */
+static void ask_link(const char *first, const char *second, const char *what)
+{
+    const char *const texts[] = {first, second};
+    handle link = NULL;
+    void *image = NULL;
+    size_t n_bytes = 0;
+    char question[40];
+    int added = 0;
+    CALL("cuLinkCreate_v2", (unsigned, int *, void **, handle *), 0, NULL, NULL, &link);
+    for (int i = 0; i < 2; i++)
+        added = CALL("cuLinkAddData_v2",
+                     (handle, int, void *, size_t, const char *, unsigned, int *, void **), link, 1,
+                     (void *)(uintptr_t)texts[i], strlen(texts[i]) + 1, "text", 0, NULL, NULL);
+    snprintf(question, sizeof question, "add: %s", what);
+    say(question, added);
+    snprintf(question, sizeof question, "complete: %s", what);
+    say(question, CALL("cuLinkComplete", (handle, void **, size_t *), link, &image, &n_bytes));
+    CALL("cuLinkDestroy", (handle), link);
+}
+
+static void ask_links(void)
+{
+    static const char f[] = TEXT ".visible .func f()\n{\nret;\n}\n",
+                      k[] =
+                          TEXT ".extern .func f();\n.visible .entry k()\n{\ncall.uni f;\nret;\n}\n",
+                      none[] = TEXT ".visible .entry other()\n{\nret;\n}\n";
+    ask_link(f, k, "a name from the other");
+    ask_link(f, f, "a name twice");
+    ask_link(none, k, "a name that none has");
+}
+
 static void ask_rest(void)
 {
-    static const char text[] =
-        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
+    static const char text[] = TEXT ".visible .entry k()\n{\nret;\n}\n";
     handle module = NULL, function = NULL, popped = NULL;
     int device = 0;
     say("device 99", CALL("cuDeviceGet", (int *, int), &device, 99));
@@ -104,8 +159,10 @@ int main(int argc, char **argv)
     CALL("cuDevicePrimaryCtxRetain", (handle *, int), &ctx, device);
     CALL("cuCtxPushCurrent_v2", (handle), ctx);
     ask_memory();
+    ask_alignments();
     ask_events();
     ask_captures();
+    ask_links();
     ask_rest();
     return 0;
 }
