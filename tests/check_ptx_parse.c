@@ -372,6 +372,8 @@ static const struct mistake {
     {8009, 7, 19, BODY ".reg .b64 %x, %y, %x;}", "%x"},
     {8009, 7, 4, BODY "L: L: ret;}", "L"},
     {8009, 5, 6, HEAD ".func f() { ret; }\n.func f() { ret; }", "f"},
+    {8030, 5, 6, HEAD ".extern .func f();\n.func f() { ret; }", "f"},
+    {8030, 5, 14, HEAD ".visible .func f() { ret; }\n.extern .func f();", "f"},
     {8010, 7, 13, BODY "mov.b32 r1, r9;}", "r9"},
     {8010, 7, 13, BODY "mov.b32 r1, %ctaidd;}", "%ctaidd"},
     {8010, 7, 20, BODY "ld.global.b32 r1, [nothing];}", "nothing"},

@@ -420,6 +420,7 @@ static bool read_function(struct pl_ptx_parser *p, bool is_entry, struct pl_ptx_
         return false;
     p->func_index = p->m->funcs.n - 1;
     p->was_defined = false;
+    p->earlier = (struct pl_ptx_func){0};
     p->n_blocks = 0;
     *p->func = (struct pl_ptx_func){.is_entry = is_entry,
                                     .is_visible = linkage.is_visible,
@@ -430,7 +431,12 @@ static bool read_function(struct pl_ptx_parser *p, bool is_entry, struct pl_ptx_
     if (!pl_ptx_open_scope(p, at) || !read_head(p, p->m->vars.n))
         return false;
     p->func->first_ins = p->m->ins.n;
-    if (pl_ptx_accept(p, ';')) {
+    bool is_declaration = pl_ptx_accept(p, ';');
+    if (is_declaration ? p->was_defined && linkage.is_extern : p->earlier.is_extern) {
+        pl_d_ptx_extern_defined(&p->diags, pl_ptx_at(p, at), p->func->name);
+        return false;
+    }
+    if (is_declaration) {
         if (p->was_defined) /* a declaration after the definition changes nothing */
             *p->func = p->earlier;
         bool is_ok = pl_ptx_close_scope(p);
