@@ -388,9 +388,10 @@ static bool is_host_kind(const struct pointer *p)
            (p->alloc->kind == PL_ALLOC_HOST || p->alloc->kind == PL_ALLOC_REGISTERED);
 }
 
+/* A variable of a module is host memory only if it is managed. */
 static bool is_managed(const struct pointer *p)
 {
-    return p->alloc != NULL && p->alloc->kind == PL_ALLOC_MANAGED;
+    return p->alloc != NULL ? p->alloc->kind == PL_ALLOC_MANAGED : p->range->is_foreign;
 }
 
 static CUresult put_address(void *data, bool is_there, uint64_t address)

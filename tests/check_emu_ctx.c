@@ -353,19 +353,26 @@ START_TEST(managed_variable_is_seen_by_both)
 {
     static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                                ".global .attribute(.managed) .align 64 .u32 both[20] = {5, 6};\n"
+                               ".global .u32 plain;\n"
                                ".visible .entry k() { .reg .b32 v; ld.global.u32 v, [both];\n"
                                "  mad.lo.u32 v, v, 3, 1; st.global.u32 [both + 76], v; ret; }\n";
     struct fixture f = begin();
     CUmodule m;
     CUfunction k;
-    CUdeviceptr p;
+    CUdeviceptr p, plain;
     size_t n_bytes;
+    int is_managed = -1;
     (void)f;
     ok(cu.cuModuleLoadData(&m, text));
     ok(cu.cuModuleGetFunction(&k, m, "k"));
     ok(cu.cuModuleGetGlobal_v2(&p, &n_bytes, m, "both"));
     ck_assert_uint_eq(n_bytes, 80);
     ck_assert_uint_eq(p % 64, 0);
+    ok(cu.cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, p + 4));
+    ck_assert_int_eq(is_managed, 1);
+    ok(cu.cuModuleGetGlobal_v2(&plain, NULL, m, "plain"));
+    ok(cu.cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, plain));
+    ck_assert_int_eq(is_managed, 0);
     volatile uint32_t *both = (uint32_t *)(uintptr_t)p;
     ck_assert_uint_eq(both[1], 6);
     ck_assert_uint_eq(both[19], 0);
