@@ -29,6 +29,7 @@ struct subjects {
     size_t n_shapes;
     const char *keys[3]; /* of --set, to be 1 */
     unsigned chips;      /* a bit each; 0: all */
+    int64_t odd_elems;   /* of a product: that rows lie further apart than they are long */
 };
 enum { SM_80 = 1, LATER = 6 };
 enum { MAX_SHAPES = 8 };
@@ -44,8 +45,9 @@ static const pl_shape library_shapes[] = {{2, {70, 304}}, {2, {1, 1000}}, {2, {1
  * slots, or none; and one that no copy serves. */
 static const pl_shape product_shapes[] = {
     {3, {136, 272, 528}}, {3, {9, 203, 1100}}, {3, {9, 0, 1100}}};
-/* The text of a product without K is not that of one with K here, so no run could tell its mutants apart. */
-static const pl_shape byte_shapes[] = {{3, {136, 272, 528}}, {3, {9, 203, 1100}}};
+static const pl_shape byte_shapes[] = {{3, {136, 272, 528}}};
+/* No word serves the rows, whatever K is: so without K the text is the same, and runs what it has for that. */
+static const pl_shape odd_byte_shapes[] = {{3, {9, 204, 1100}}, {3, {9, 0, 1100}}};
 /* Where a CTA makes one tile: a few of many steps, with tails, and one that no word serves. */
 static const pl_shape tile_shapes[] = {{3, {40, 240, 72}}, {3, {9, 107, 70}}};
 /* 1, 5 and 11 steps: each slot again, and one that ends in each phase. */
@@ -54,11 +56,30 @@ static const pl_shape pipe_shapes[] = {{3, {1, 16, 64}}, {3, {2, 16, 320}}, {3, 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 #define ALL(a)   a, COUNT(a)
 static const struct subjects all_subjects[] = {
-    {pl_case_kernels, &pl_case_n_kernels, ALL(library_dtypes), ALL(library_shapes), {NULL}, 0},
-    {pl_case_kernels, &pl_case_n_kernels, ALL(product_dtypes), ALL(tile_shapes), {NULL}, SM_80},
-    {pl_case_kernels, &pl_case_n_kernels, ALL(product_dtypes), ALL(product_shapes), {NULL}, LATER},
-    {pl_case_kernels, &pl_case_n_kernels, ALL(byte_dtypes), ALL(byte_shapes), {"b_major"}, LATER},
-    {mutate_pipes, &mutate_n_pipes, ALL(pipe_dtypes), ALL(pipe_shapes), {NULL}, 0},
+    {pl_case_kernels, &pl_case_n_kernels, ALL(library_dtypes), ALL(library_shapes), {NULL}, 0, 0},
+    {pl_case_kernels, &pl_case_n_kernels, ALL(product_dtypes), ALL(tile_shapes), {NULL}, SM_80, 0},
+    {pl_case_kernels,
+     &pl_case_n_kernels,
+     ALL(product_dtypes),
+     ALL(product_shapes),
+     {NULL},
+     LATER,
+     0},
+    {pl_case_kernels,
+     &pl_case_n_kernels,
+     ALL(byte_dtypes),
+     ALL(byte_shapes),
+     {"b_major"},
+     LATER,
+     0},
+    {pl_case_kernels,
+     &pl_case_n_kernels,
+     ALL(byte_dtypes),
+     ALL(odd_byte_shapes),
+     {"b_major"},
+     LATER,
+     3},
+    {mutate_pipes, &mutate_n_pipes, ALL(pipe_dtypes), ALL(pipe_shapes), {NULL}, 0, 0},
 };
 
 static const char *const orders[] = {"late", "random:1", "eager", "random:2"};
@@ -171,6 +192,12 @@ static void mutate(struct row *row, const struct mutant_text *t, const char *wha
 
 /* ---- all texts -------------------------------------------------------------------------------------------------------- */
 
+static void set_shape(struct pl_case_spec *spec, const struct subjects *s, size_t i)
+{
+    spec->shape = s->shapes[i];
+    spec->pitch_elems = s->odd_elems != 0 ? spec->shape.d[1] + s->odd_elems : 0;
+}
+
 static void set_keys(struct pl_case_spec *spec, const struct subjects *s)
 {
     for (; s->keys[spec->n_extra] != NULL; spec->n_extra++) {
@@ -188,6 +215,7 @@ static struct row row_of(const struct subjects *s, const struct pl_case_kernel *
     for (int i = 0; s->keys[i] != NULL; i++)
         n += (size_t)snprintf(row.kernel + n, sizeof row.kernel - n, "%s%s%s", i == 0 ? "(" : " ",
                               s->keys[i], s->keys[i + 1] == NULL ? ")" : "");
+    snprintf(row.kernel + n, sizeof row.kernel - n, "%s", s->odd_elems != 0 ? " at odd pitch" : "");
     return row;
 }
 
@@ -197,8 +225,8 @@ static bool mutate_config(struct row *row, const struct subjects *s, const struc
 {
     bool is_done[MAX_SHAPES] = {false};
     for (size_t i = 0; i < s->n_shapes; i++) {
-        struct pl_case_spec spec = {
-            .shape = s->shapes[i], .dtype = dtype, .axis = axis, .seed = 7 + i};
+        struct pl_case_spec spec = {.dtype = dtype, .axis = axis, .seed = 7 + i};
+        set_shape(&spec, s, i);
         set_keys(&spec, s);
         struct mutant_text t;
         char what[120];
@@ -210,7 +238,7 @@ static bool mutate_config(struct row *row, const struct subjects *s, const struc
         if (st != PL_OK)
             return false;
         for (size_t j = i + 1; j < s->n_shapes; j++) {
-            spec.shape = s->shapes[j];
+            set_shape(&spec, s, j);
             is_done[j] = is_done[j] || mutant_text_add(&t, k, &spec, row->config);
         }
         snprintf(what, sizeof what, "%s %s %s axis %d config %d", row->kernel, archs[row->arch],
