@@ -168,6 +168,50 @@ START_TEST(slots_lie_apart)
 }
 END_TEST
 
+/* Windows of 8 x 64 that begin above and left of the tensor: nothing is written there, and no box begins there. */
+static void corner_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    const pl_shape s = PL_SHAPE(8, 64);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_ref tile = pl_smem(b, pl_dtype_of(b, x), s, PL_SWIZZLE_NONE);
+    pl_val row = pl_sub(b, pl_program_id(b, 0), 4), col = pl_mul(b, row, 8);
+    pl_store(b, tile, pl_load(b, pl_window(b, x, PL_OFF(b, 0, 0), s)));
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem(b, tile,
+                         pl_window(b, pl_at(b, y, pl_program_id(b, 0)), PL_OFF(b, row, col), s));
+    pl_wait_smem_to_gmem(b, 0);
+}
+TENSORS(corner, 1, 1);
+
+START_TEST(copies_may_begin_before_the_tensor)
+{
+    enum { N = 7 };
+    static const pl_dtype types[] = {PL_F32, PL_BF16, PL_I8, PL_F64};
+    const pl_dtype t = types[_i];
+    driver_use(chips[_i], _i % 2 == 0 ? "late" : "eager");
+    pl_tensor x = tensor_new(t, PL_SHAPE(8, 64), 0, 0), y = tensor_new(t, PL_SHAPE(N, 8, 64), 0, 0);
+    void *in = fill_random(&x);
+    fill_bytes(&y, 0);
+    const struct ask a = {.kernel = &corner,
+                          .arch = chips[_i],
+                          .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                          .grid = {N, 1, 1},
+                          .facts = all_facts};
+    run_ok(&a);
+    void *got = fetch(&y);
+    for (int i = 0; i < N * 8 * 64; i++) {
+        const int n = i / 512, row = i / 64 % 8 - (n - 4), col = i % 64 - (n - 4) * 8;
+        const bool is_in = row >= 0 && row < 8 && col >= 0 && col < 64;
+        ck_assert(get_elem(got, t, i) == (is_in ? get_elem(in, t, row * 64 + col) : 0));
+    }
+    free(in);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 /* ---- copies that only the engine makes ---- */
 
 struct engine_params {
@@ -1211,6 +1255,7 @@ static Suite *make_suite(void)
     t = tcase_create("engine");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, slots_lie_apart, 0, 4);
+    tcase_add_loop_test(t, copies_may_begin_before_the_tensor, 0, 4);
     tcase_add_loop_test(t, reducing_copies_combine_also_in_the_last_tile, 0, 5);
     tcase_add_loop_test(t, multicast_copies_reach_every_cta, 0, 2);
     tcase_add_test(t, engine_copies_that_may_need_elements_are_refused);

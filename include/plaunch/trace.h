@@ -263,7 +263,10 @@ PL_API int32_t pl_rank_of_at(pl_builder *b, pl_ref r, pl_loc l);
 #define pl_dtype_of_val(b, v)    pl_dtype_of_val_at(b, v, PL_LOC)
 #define pl_rank_of(b, r)         pl_rank_of_at(b, r, PL_LOC)
 
-/* i32; axis 0..2. Level CTA, and grid for the counts. */
+/*
+ * i32 where the fact I32 holds of all tensors, else i64, as are the extents and the value of a loop between literals; axis 0..2. Level
+ * CTA, and grid for the counts.
+ */
 PL_API pl_val pl_program_id_at(pl_builder *b, int32_t axis, pl_loc l);
 PL_API pl_val pl_num_programs_at(pl_builder *b, int32_t axis, pl_loc l);
 PL_API pl_val pl_cluster_rank_at(pl_builder *b, pl_loc l); /* 0 .. CTAs in the cluster - 1 */

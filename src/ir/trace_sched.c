@@ -131,6 +131,15 @@ pl_block pl_tiles_begin(pl_builder *b, pl_sched s, pl_loc l)
     return pl_for_begin(b, s.first, s.end, s.step, l);
 }
 
+/* A tile is never below zero, which its arithmetic does not tell the plan. */
+static pl_val at_least_0(pl_builder *b, pl_val v, pl_loc l)
+{
+    pl_val claimed = pl_assume_multiple_at(b, v, 1, l);
+    if (claimed.id != 0)
+        b->fn->ops.data[claimed.id].is_flag = true;
+    return claimed;
+}
+
 void pl_snake_at(pl_builder *b, pl_val t, pl_val rows, pl_val cols, int32_t minor, int32_t width,
                  pl_val *row, pl_val *col, pl_loc l)
 {
@@ -149,7 +158,7 @@ void pl_snake_at(pl_builder *b, pl_val t, pl_val rows, pl_val cols, int32_t mino
     pl_val major_at = pl_select_at(b, is_odd, back, along, l),
            minor_at = pl_op2_at(b, PL_ADD, first, across, l);
     if (row != NULL)
-        *row = minor ? major_at : minor_at;
+        *row = at_least_0(b, minor ? major_at : minor_at, l);
     if (col != NULL)
-        *col = minor ? minor_at : major_at;
+        *col = at_least_0(b, minor ? minor_at : major_at, l);
 }

@@ -379,26 +379,52 @@ static void put_rows(const struct pl_copy *c)
     }
 }
 
-/* No clip cuts the view below its tensor's own end: a predicate, or none when there is no clip. */
-static pl_reg clips_are_idle(const struct pl_copy *c)
+static pl_reg both(struct pl_lower *l, pl_reg x, pl_reg y)
+{
+    return x.id == 0 ? y
+                     : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(x), pl_opnd_reg(y));
+}
+
+/* Boxes are not stored from coordinates below zero (PTX ISA: cp.async.bulk.tensor). */
+static bool may_begin_below(const struct pl_copy *c, int j)
+{
+    return !c->is_in && !needs_engine(c) && c->op->oob != PL_OOB_PROMISE &&
+           !pl_affine_is_nonneg(c->l, &c->g->offset[j]);
+}
+
+/* Is there a clip, or a beginning, for which boxes are not made? */
+static bool boxes_may_fail(const struct pl_copy *c)
+{
+    bool may = has_clip(c);
+    for (int j = 0; j < c->ga->shape.rank; j++)
+        may = may || may_begin_below(c, j);
+    return may;
+}
+
+/* No clip cuts the view below its tensor's own end, and no box is stored from below its beginning: a predicate, or none when it is known. */
+static pl_reg boxes_fit(const struct pl_copy *c)
 {
     struct pl_lower *l = c->l;
     const enum pl_stype t = pl_lower_index_type(l, c->ga);
-    pl_reg idle = {0};
+    pl_reg fit = {0};
     for (int j = 0; j < c->ga->shape.rank; j++) {
+        if (!may_begin_below(c, j) && !c->g->has_clip[j])
+            continue;
+        const struct pl_opnd begin = pl_lower_affine(l, &c->g->offset[j], t);
+        if (may_begin_below(c, j))
+            fit = both(l, fit,
+                       pl_build_compare(&l->b, PL_SA_CMP_ge, t,
+                                        pl_opnd_reg(pl_build_in_reg(&l->b, t, begin)),
+                                        pl_opnd_imm(0)));
         if (!c->g->has_clip[j])
             continue;
         struct pl_opnd clip =
             pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &c->g->clip[j], t)));
-        struct pl_opnd end = pl_ix_add(&l->b, t, pl_lower_affine(l, &c->g->offset[j], t),
-                                       pl_opnd_imm(view_extent(c->g, j)));
+        struct pl_opnd end = pl_ix_add(&l->b, t, begin, pl_opnd_imm(view_extent(c->g, j)));
         end = pl_ix_min(&l->b, t, end, pl_lower_extent(l, c->ga, j));
-        pl_reg p = pl_build_compare(&l->b, PL_SA_CMP_ge, t, clip, end);
-        idle = idle.id == 0 ? p
-                            : pl_build_op2(&l->b, PL_STEP_and, PL_ST_pred, pl_opnd_reg(idle),
-                                           pl_opnd_reg(p));
+        fit = both(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, clip, end));
     }
-    return idle;
+    return fit;
 }
 
 static void issue(const struct pl_copy *c, enum way way)
@@ -447,7 +473,7 @@ bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op)
 {
     const struct pl_copy c = pl_copy_make(l, op);
     const enum way way = choose(&c);
-    return way == WAY_ELEMENTS || (way == WAY_BULK ? may_hang_over(&c) : has_clip(&c));
+    return way == WAY_ELEMENTS || (way == WAY_BULK ? may_hang_over(&c) : boxes_may_fail(&c));
 }
 
 static void lower_copy(struct pl_lower *l, const struct pl_op *op)
@@ -464,7 +490,7 @@ static void lower_copy(struct pl_lower *l, const struct pl_op *op)
     } else {
         pl_reg fit = {0};
         if (way == WAY_TENSOR)
-            fit = clips_are_idle(c);
+            fit = boxes_fit(c);
         else if (may_hang_over(c))
             fit = pl_bounds_fit(l, c->global);
         if (fit.id == 0) {

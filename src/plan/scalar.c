@@ -273,6 +273,16 @@ bool pl_affine_same(const struct pl_affine *x, const struct pl_affine *y)
     return true;
 }
 
+/* The number of a warpgroup in its role: the id without the role's first, or less. */
+static bool counts_from_role(const struct pl_lower *l, const struct pl_op *op)
+{
+    const struct pl_op *x = pl_ir_op(l->fn, op->args[0]);
+    int64_t c;
+    return op->sub == PL_SUB && x->code == PL_OP_WARPGROUP_ID &&
+           pl_ir_is_const(l->fn, op->args[1], &c) &&
+           c <= l->fn->blocks.data[x->block].role_warpgroup;
+}
+
 static bool is_nonneg(const struct pl_lower *l, uint32_t val, int depth)
 {
     const struct pl_op *op = pl_ir_op(l->fn, val);
@@ -287,7 +297,7 @@ static bool is_nonneg(const struct pl_lower *l, uint32_t val, int depth)
     case PL_OP_NUM_PROGRAMS:
     case PL_OP_CLUSTER_RANK:
     case PL_OP_WARPGROUP_ID: return true;
-    case PL_OP_ASSUME_MULTIPLE: return is_nonneg(l, op->args[0], depth - 1);
+    case PL_OP_ASSUME_MULTIPLE: return op->is_flag || is_nonneg(l, op->args[0], depth - 1);
     case PL_OP_IV: {
         const struct pl_op *owner = pl_ir_op(l->fn, op->owner);
         return owner->code == PL_OP_FOR && is_nonneg(l, owner->args[0], depth - 1);
@@ -303,6 +313,8 @@ static bool is_nonneg(const struct pl_lower *l, uint32_t val, int depth)
         if (op->sub == PL_ADD || op->sub == PL_MUL || op->sub == PL_DIV || op->sub == PL_CDIV ||
             op->sub == PL_MIN)
             return is_nonneg(l, op->args[0], depth - 1) && is_nonneg(l, op->args[1], depth - 1);
+        if (counts_from_role(l, op))
+            return true;
         return (op->sub == PL_REM || op->sub == PL_SHR) && is_nonneg(l, op->args[0], depth - 1);
     default: return false;
     }
