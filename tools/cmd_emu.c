@@ -169,7 +169,7 @@ static bool make_map(struct job *j, struct arg *a, char *spec)
         !pl_map_arg_parse(end + 1, &map))
         return false;
     return check(j, pl_map_arg_encode(&j->api, &map, j->args[over].address, a->value),
-                 map.is_wide ? "cuTensorMapEncodeIm2colWide" : "cuTensorMapEncodeTiled");
+                 map.wide != 0 ? "cuTensorMapEncodeIm2colWide" : "cuTensorMapEncodeTiled");
 }
 
 static bool make_arg(struct job *j, char *text)

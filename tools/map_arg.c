@@ -73,8 +73,8 @@ static bool parse_option(const char *text, struct pl_map_arg *out)
         out->interleave = (int)(v / 16);
     else if (n == 7 && strncmp(text, "strides", n) == 0)
         return parse_strides(value, out);
-    else if (n == 1 && text[0] == 'w') {
-        out->is_wide = true;
+    else if (text[0] == 'w' && (n == 1 || (n == 4 && strncmp(text, "w128", n) == 0))) {
+        out->wide = n == 1 ? 1 : 128;
         return parse_pair(value, &out->lower, &out->upper);
     } else
         return false;
@@ -92,7 +92,7 @@ static void make_dense(struct pl_map_arg *m)
 
 static bool has_box(const struct pl_map_arg *m)
 {
-    bool is_ok = m->box.rank == (m->is_wide ? 2 : m->dims.rank);
+    bool is_ok = m->box.rank == (m->wide != 0 ? 2 : m->dims.rank);
     for (int i = 0; i < m->box.rank; i++)
         is_ok = is_ok && m->box.d[i] <= UINT32_MAX;
     return is_ok;
@@ -140,11 +140,12 @@ int pl_map_arg_encode(const struct pl_tool_driver *api, const struct pl_map_arg 
         extent[i] = (uint64_t)m->dims.d[m->dims.rank - 1 - i];
     for (int i = 0; i < m->box.rank; i++)
         box[i] = (uint32_t)m->box.d[m->box.rank - 1 - i];
-    if (!m->is_wide)
+    if (m->wide == 0)
         return api->encode(image, m->type, rank, at, extent, m->stride_bytes, box, ones,
                            m->interleave, m->swizzle, 0, m->fill);
     if (api->encode_wide == NULL)
         return NOT_SUPPORTED;
     return api->encode_wide(image, m->type, rank, at, extent, m->stride_bytes, m->lower, m->upper,
-                            box[0], box[1], ones, m->interleave, 0, m->swizzle, 0, m->fill);
+                            box[0], box[1], ones, m->interleave, m->wide == 128, m->swizzle, 0,
+                            m->fill);
 }

@@ -9,7 +9,7 @@
  *   ftz              of f32 and tf32: subnormals are flushed
  *   interleave=16    or 32 bytes
  *   strides=512x64   bytes, outermost first, of all axes but the innermost; without it the tensor is dense
- *   w=0x2            im2col::w: corners, lower and upper; the box is then pixels x channels
+ *   w=0x2            im2col::w: corners, lower and upper; the box is then pixels x channels. w128=0x2: im2col::w::128
  */
 #include <plaunch.h>
 
@@ -20,7 +20,7 @@ struct pl_map_arg {
     pl_shape dims, box;
     uint64_t stride_bytes[5]; /* innermost first, from axis 1; [0] 0: dense */
     int swizzle, interleave, fill;
-    bool is_wide; /* im2col::w */
+    int wide; /* 0: tiled; 1: im2col::w; 128: im2col::w::128 */
     int lower, upper;
     uint64_t elem_bytes;
 };
