@@ -59,12 +59,6 @@ BODY(2014)
     MARK, pl_swap(b, r, 1.0f);
 }
 BODY(2091) { (void)params, MARK, pl_commit_tmem(b); }
-BODY(2092)
-{
-    (void)params;
-    const pl_layout rows = pl_layout_reduce(pl_layout_of(PL_LAYOUT_WGMMA), 1);
-    MARK, pl_regs(b, PL_F32, PL_SHAPE(64), rows, 0.0f);
-}
 BODY(3001) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(48)); }
 BODY(3002) { (void)params, MARK, pl_smem(b, PL_F32, TILE, PL_SWIZZLE(128)); }
 BODY(3003) { (void)params, MARK, pl_smem(b, PL_F32, TILE, pl_transforms_make(7, 32, 128)); }
@@ -474,10 +468,9 @@ struct raising {
 static const struct raising raisings[] = {
 #define R(code, arch) {code, body_##code, arch, 15},
     R(2001, 90) R(2002, 100) R(2003, 100) R(2004, 100) R(2005, 90) R(2006, 90) R(2007, 90)
-        R(2010, 90) R(2011, 90) R(2012, 90) R(2013, 90) R(2014, 90) R(2091, 90) R(2092, 90)
-            R(2094, 90) R(3001, 90) R(3002, 90) R(3003, 90) R(3004, 90) R(3005, 90) R(3006, 90)
-                R(3007, 90) R(3008, 80) R(3010, 90)
-                    R(3011, 90){3012, body_3012, 90, PL_FACT_UNIT_STRIDE},
+        R(2010, 90) R(2011, 90) R(2012, 90) R(2013, 90) R(2014, 90) R(2091, 90) R(2094, 90)
+            R(3001, 90) R(3002, 90) R(3003, 90) R(3004, 90) R(3005, 90) R(3006, 90) R(3007, 90)
+                R(3008, 80) R(3010, 90) R(3011, 90){3012, body_3012, 90, PL_FACT_UNIT_STRIDE},
     R(3013, 90) R(3014, 90) R(3015, 90) R(3016, 90) R(3017, 90) R(3020, 90) R(4001, 100)
         R(4002, 100) R(4003, 100) R(4004, 100) R(4005, 100) R(4006, 100) R(4007, 100) R(4008, 100)
             R(4009, 100) R(4017, 100) R(4018, 100) R(4019, 100) R(4010, 90) R(4011, 90) R(4012, 90)

@@ -235,6 +235,52 @@ START_TEST(strided_holds_every_element_once)
 }
 END_TEST
 
+/* The row, or column, of what each thread holds, by the tables above. */
+static void find_held(int fragment, int left, int held[PL_LAYOUT_THREADS][256])
+{
+    const int rows = fragments[fragment].rows, cols = fragments[fragment].cols;
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < cols; c++) {
+            int w, l, e;
+            fragments[fragment].where(r, c, cols, fragments[fragment].bits, &w, &l, &e);
+            for (int copy = 0; copy < fragments[fragment].copies; copy++)
+                held[32 * (w + copy) + l][e] = left == 0 ? r : c;
+        }
+}
+
+/* Without an axis each thread holds what it held along the other one, once, in the same order. */
+START_TEST(reduced_fragments_are_what_is_left)
+{
+    const int fragment = _i / 2, axis = _i % 2, rows = fragments[fragment].rows,
+              cols = fragments[fragment].cols;
+    const struct pl_layout_value v = {
+        .layout = pl_layout_reduce(pl_layout_of(fragments[fragment].kind), axis),
+        .shape = PL_SHAPE(axis == 1 ? rows : cols),
+        .bits = fragments[fragment].bits};
+    const int n = rows * cols * fragments[fragment].copies / PL_LAYOUT_THREADS;
+    static int held[PL_LAYOUT_THREADS][256];
+    int64_t at[PL_MAX_RANK];
+    ck_assert_int_le(n, 256);
+    ck_assert(pl_layout_fits(&v));
+    find_held(fragment, 1 - axis, held);
+    for (int32_t t = 0; t < PL_LAYOUT_THREADS; t++) {
+        int64_t n_left = 0;
+        for (int e = 0; e < n; e++) {
+            int first = 0;
+            while (held[t][first] != held[t][e])
+                first++;
+            if (first != e)
+                continue;
+            ck_assert(pl_layout_forward(&v, t, n_left, at));
+            ck_assert_msg(at[0] == held[t][e], "fragment %d axis %d thread %d: %d holds %d, not %d",
+                          fragment, axis, (int)t, (int)n_left, (int)at[0], held[t][e]);
+            n_left++;
+        }
+        ck_assert_int_eq(pl_layout_n_elems(&v), n_left);
+    }
+}
+END_TEST
+
 /* Reducing columns of a wgmma fragment leaves the rows: each thread holds its two of every 64, four lanes hold the same. */
 START_TEST(reduced_fragments_keep_one_of_each)
 {
@@ -302,6 +348,8 @@ static Suite *make_suite(void)
                         (int)(sizeof fragments / sizeof fragments[0]));
     tcase_add_loop_test(t, strided_holds_every_element_once, 0, 5);
     tcase_add_test(t, reduced_fragments_keep_one_of_each);
+    tcase_add_loop_test(t, reduced_fragments_are_what_is_left, 0,
+                        2 * (int)(sizeof fragments / sizeof fragments[0]));
     tcase_add_test(t, layouts_refuse_what_they_cannot_hold);
     suite_add_tcase(s, t);
     return s;

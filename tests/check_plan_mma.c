@@ -188,6 +188,7 @@ START_TEST(values_pass_every_pair_of_layouts)
         const struct through_params p = {(int32_t)kinds[_i], (int32_t)kinds[to], 128,
                                          n % 2 == 0 ? 64 : 96, n / 2 % 2};
         driver_use(chip, policies[n % N_POLICIES]);
+        ck_assert_int_eq(emu.configure("check", "race"), 0);
         pl_tensor x = tensor_new(t, PL_SHAPE(p.rows, p.cols), 0, 0),
                   z = tensor_new(t, PL_SHAPE(p.rows - 3, p.cols - 5), 0, 0);
         void *hx = fill_random(&x);

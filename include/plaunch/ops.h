@@ -156,9 +156,11 @@ PL_API pl_val pl_iota_at(pl_builder *b, pl_dtype t, pl_shape s, int32_t axis, pl
 /* Inserts an axis of n_elems equal copies: (m) -> (m, n) with axis 1. */
 PL_API pl_val pl_broadcast_at(pl_builder *b, pl_val x, int32_t axis, int64_t n_elems, pl_loc l);
 /*
- * Reduces one axis (PL_ADD, PL_MUL, PL_MIN, PL_MAX, PL_AND, PL_OR, PL_XOR). Beyond the unit, scope CTA or cluster also combines
- * the results of all its warpgroups or CTAs, each of which must reach the call (so it stands outside roles and under no narrower
- * condition). The order of additions is fixed: equal inputs give equal bits. Result: x's shape without the axis.
+ * Reduces one axis (PL_ADD, PL_MUL, PL_MIN, PL_MAX, PL_AND, PL_OR, PL_XOR). The rows of a fragment (an accumulator, an operand of
+ * pl_mma, a load of TMEM) are reduced in registers and among the lanes of a warp, with no barrier (pl_layout_reduce). Beyond the
+ * unit, scope CTA or cluster also combines the results of all its warpgroups or CTAs, each of which must reach the call (so it
+ * stands outside roles and under no narrower condition). The order of additions is fixed: equal inputs give equal bits. Result: x's
+ * shape without the axis.
  */
 PL_API pl_val pl_reduce_at(pl_builder *b, pl_op2 op, pl_val x, int32_t axis, pl_scope scope,
                            pl_loc l);

@@ -216,7 +216,11 @@ static inline pl_layout pl_layout_strided(int32_t vec)
     return pl_layout_make_(PL_LAYOUT_STRIDED, vec);
 }
 static inline pl_layout pl_layout_of(pl_layout_kind kind) { return pl_layout_make_(kind, 0); }
-/* The layout of what is left when `axis` (of the base layout) is reduced. */
+/*
+ * The layout of what is left of a fragment when `axis` is reduced: each thread holds the rows (axis 1), or the columns (axis 0), of its
+ * elements once, so that several threads hold the same, and spreading it out along the axis again moves nothing. Of rank 1; AUTO takes
+ * it where a value is reduced from a fragment, or spread over one.
+ */
 static inline pl_layout pl_layout_reduce(pl_layout l, int32_t axis)
 {
     l.reduced_axes |= 1u << axis;

@@ -23,12 +23,6 @@ static const char *feature_text(uint32_t missing)
     return "?";
 }
 
-static void check_layout(struct pl_fn *fn, const char *what, const pl_layout *l, pl_loc loc)
-{
-    if (l->reduced_axes != 0)
-        pl_d_layout_not_served(fn->diags, at(loc), what, pl_ir_layout_word(l->kind));
-}
-
 static bool has_fp8(const struct pl_fn *fn, const struct pl_op *op)
 {
     for (uint32_t i = 0; i < op->n_args; i++) {
@@ -63,10 +57,6 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
                                  "products of 8-bit integers by tcgen05", t->arch);
     if (op->code == PL_OP_TCGEN05_MMA && op->refs[5] != 0)
         pl_d_option_not_served(fn->diags, at(op->loc), "pl_tcgen05_mma with sparsity");
-    if (op->code == PL_OP_LOAD || op->code == PL_OP_LAYOUT_CAST)
-        check_layout(fn, info->name, &op->layout, op->loc);
-    if (op->code == PL_OP_ARRAY && pl_ir_ref(fn, op->refs[0])->space == PL_SPACE_REGS)
-        check_layout(fn, "pl_regs", &pl_ir_array_of(fn, op->refs[0])->layout, op->loc);
 }
 
 /* Barriers at the leader of a pair belong to the tensor operations that span one. */

@@ -225,10 +225,10 @@ static void check_layout(struct pl_fn *fn, const char *what, const struct pl_lay
                          pl_dtype t, pl_loc loc)
 {
     const pl_layout_kind k = v->layout.kind;
-    if (k == PL_LAYOUT_AUTO || k == PL_LAYOUT_STRIDED || k == PL_LAYOUT_SPLAT ||
-        v->layout.reduced_axes != 0 || pl_layout_fits(v))
+    const bool is_reduced = v->layout.reduced_axes != 0;
+    if (((k == PL_LAYOUT_AUTO || k == PL_LAYOUT_STRIDED) && !is_reduced) || pl_layout_fits(v))
         return;
-    pl_d_layout_fit(fn->diags, at(loc), what, pl_ir_layout_word(k),
+    pl_d_layout_fit(fn->diags, at(loc), what, is_reduced ? "reduced " : "", pl_ir_layout_word(k),
                     pl_ir_shape_text(fn->arena, &v->shape), pl_dtype_name(t));
 }
 

@@ -119,7 +119,8 @@ bool pl_layout_fits(const struct pl_layout_value *v)
         base_rank(v) != 2)
         return false;
     const struct pl_fragment *t = fragment_of(v);
-    const int32_t k = l->kind == PL_LAYOUT_MMA_A ? 256 / v->bits : t->cols; /* of an instruction */
+    const bool is_whole = l->kind != PL_LAYOUT_MMA_A || (l->reduced_axes & 2) != 0;
+    const int32_t k = is_whole ? t->cols : 256 / v->bits; /* of an instruction */
     base_extents(v, t, &rows, &cols);
     return rows > 0 && cols > 0 && rows % t->rows == 0 && cols % k == 0;
 }

@@ -51,6 +51,25 @@ static bool only_adds_an_axis(const struct pl_lower *l, uint32_t id)
            l->lays[id].frag == PL_FRAG_STRIDED && pl_lay_same(&l->lays[op->args[0]], &l->lays[id]);
 }
 
+static uint32_t reduce_need(const struct pl_lower *l, uint32_t id)
+{
+    enum { WARPS = 4 };
+    const struct pl_op *op = pl_ir_op(l->fn, id), *arg = pl_ir_op(l->fn, op->args[0]);
+    const uint32_t result = whole_array(op->dtype, &op->shape);
+    struct pl_lay left;
+    if (op->shape.rank == 0)
+        return 64;
+    if (!pl_lay_left(l, id, &left))
+        return whole_array(arg->dtype, &arg->shape);
+    switch (pl_reduce_way((enum pl_frag)l->lays[op->args[0]].frag, &left)) {
+    case PL_REDUCE_IN_LANES:
+        return pl_lay_same(&left, &l->lays[id]) && op->scope <= PL_SCOPE_WARPGROUP ? 0 : result;
+    case PL_REDUCE_OVER_WARPS: return WARPS * result;
+    case PL_REDUCE_WALK: break;
+    }
+    return whole_array(arg->dtype, &arg->shape);
+}
+
 static uint32_t own_need(const struct pl_lower *l, uint32_t id)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
@@ -60,8 +79,6 @@ static uint32_t own_need(const struct pl_lower *l, uint32_t id)
     if ((op->code == PL_OP_ATOMIC && op->is_flag && op->shape.rank == 0) ||
         op->code == PL_OP_SEM_READ)
         return 64;
-    if (pl_rows_are_own(l, id))
-        return 0;
     const uint32_t moved = pl_tmem_scratch_need(l, id);
     if (moved != 0)
         return moved;
@@ -81,9 +98,13 @@ static uint32_t own_need(const struct pl_lower *l, uint32_t id)
     if (only_adds_an_axis(l, id) ||
         (op->code == PL_OP_LAYOUT_CAST && pl_lay_same(&l->lays[id], &l->lays[op->args[0]])))
         return 0;
-    const bool is_spread = l->lays[op->args[0]].frag != PL_FRAG_STRIDED; /* made strided first */
-    if (!is_spread &&
-        (op->code == PL_OP_EXTRACT || (op->code == PL_OP_REDUCE && op->shape.rank == 0)))
+    if (op->code == PL_OP_REDUCE)
+        return reduce_need(l, id);
+    struct pl_lay left;
+    if (op->code == PL_OP_BROADCAST && pl_lay_left(l, id, &left) &&
+        pl_lay_same(&left, &l->lays[op->args[0]]))
+        return 0;
+    if (op->code == PL_OP_EXTRACT && l->lays[op->args[0]].frag == PL_FRAG_STRIDED)
         return 64;
     return whole_array(arg->dtype, &arg->shape);
 }
@@ -185,13 +206,15 @@ static struct pl_opnd chunk_start(struct pl_lower *l, uint32_t vec, uint32_t k)
 }
 
 /* The same in any layout. */
-static struct pl_opnd chunk_index(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay,
-                                  uint32_t k)
+struct pl_opnd pl_chunk_index(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay,
+                              uint32_t k)
 {
     struct pl_coord at[PL_MAX_RANK];
     if (lay->frag == PL_FRAG_STRIDED)
         return chunk_start(l, lay->vec, k);
     pl_chunk_coords(l, s, lay, k, at);
+    if (s->rank == 1)
+        return pl_ix_add(&l->b, PL_ST_u32, at[0].thread, pl_opnd_imm(at[0].konst));
     struct pl_opnd row = pl_ix_mul(&l->b, PL_ST_u32, at[0].thread, pl_opnd_imm(s->d[1]));
     return pl_ix_add(&l->b, PL_ST_u32, pl_ix_add(&l->b, PL_ST_u32, row, at[1].thread),
                      pl_opnd_imm(at[0].konst * s->d[1] + at[1].konst));
@@ -209,7 +232,7 @@ void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lva
     const pl_reg owner = pl_lay_owner(l, &v->lay);
     const int64_t step = pl_lay_run_axis(&v->lay, s->rank) == s->rank - 1 ? 1 : s->d[s->rank - 1];
     for (uint32_t k = 0; k < v->lay.n_chunks; k++) {
-        struct pl_opnd addr = pl_scratch_addr(l, chunk_index(l, s, &v->lay, k), es);
+        struct pl_opnd addr = pl_scratch_addr(l, pl_chunk_index(l, s, &v->lay, k), es);
         pl_reg p = owner.id != 0 ? owner : pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
         for (uint32_t i = 0; i < v->lay.vec; i++) {
             struct pl_opnd e = pl_lval_elem(l, v, k * v->lay.vec + i);
@@ -300,14 +323,19 @@ void pl_lower_iota(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     l->vals[id] = out;
 }
 
-/* A value whose elements in a thread are all the same. */
-static struct pl_lval own_row(struct pl_lower *l, pl_dtype t, struct pl_lay lay, struct pl_opnd x)
+/* What is left of a fragment, back in all of it: each thread has the elements that it needs. */
+static void spread(struct pl_lower *l, const pl_shape *s, int axis, const struct pl_lval *in,
+                   struct pl_lval *out)
 {
-    struct pl_lval v = pl_lval_make(l, t, lay);
-    const struct pl_lval one = pl_lval_scalar(t, x);
-    for (uint32_t i = 0; i < v.n_regs; i++)
-        v.regs[i] = pl_lval_unit(l, &one, v.rep, i);
-    return v;
+    const uint32_t n = out->lay.n_chunks * out->lay.vec;
+    uint32_t *map = pl_arena_array(l->arena, n, sizeof *map);
+    struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
+    if (map == NULL || elems == NULL)
+        return;
+    (void)pl_lay_map_left(s, &out->lay, axis, map);
+    for (uint32_t e = 0; e < n; e++)
+        elems[e] = pl_lval_elem(l, in, map[e]);
+    pl_lval_set_elems(l, out, elems);
 }
 
 void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -318,12 +346,14 @@ void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         return;
     }
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
-    if (pl_rows_are_own(l, id)) {
-        l->vals[id] = own_row(l, op->dtype, l->lays[id], pl_lval_elem(l, &in, 0));
+    struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
+    struct pl_lay left;
+    if (pl_lay_left(l, id, &left) && pl_lay_same(&left, &in.lay)) {
+        spread(l, &op->shape, op->axis, &in, &out);
+        l->vals[id] = out;
         return;
     }
     pl_lower_note(l, op, "broadcast through shared memory");
-    struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
     pl_scratch_begin(l);
     pl_scratch_write(l, from, &in);
     pl_scratch_publish(l);

@@ -190,12 +190,15 @@ static void atomic_array(struct pl_lower *l, uint32_t id, const struct pl_op *op
                                   ? l->lays[id]
                                   : pl_lay_strided(pl_shape_n_elems(shape), 1, l->unit_threads);
     const bool is_bounded = pl_bounds_needed(l, op->refs[0]);
+    const pl_reg owner = pl_lay_owner(l, &lay);
+    pl_hazard_global(l, op->refs[0], true, &lay);
     struct pl_opnd *old = pl_arena_array(l->arena, (size_t)lay.n_chunks * lay.vec, sizeof *old);
     for (uint32_t k = 0; old != NULL && k < lay.n_chunks; k++) {
         struct pl_coord at[PL_MAX_RANK];
         struct pl_inside in = {.ok = {0}};
         pl_chunk_coords(l, shape, &lay, k, at);
-        const pl_reg ragged = pl_lay_guard(l, &lay, pl_shape_n_elems(shape), k);
+        const pl_reg ragged =
+            owner.id != 0 ? owner : pl_lay_guard(l, &lay, pl_shape_n_elems(shape), k);
         if (is_bounded)
             in = pl_bounds_chunk(l, op->refs[0], at);
         for (uint32_t i = 0; i < lay.vec; i++) {

@@ -14,7 +14,9 @@
 struct group {
     uint32_t parent;
     uint8_t frag;       /* enum pl_frag: goes before every wish of a vec */
+    uint8_t reduced;    /* 1 << axis: what the fragment leaves without it */
     bool is_set;        /* frag is not only a wish */
+    bool is_single;     /* acts on memory an element at a time: no element is in two threads */
     uint16_t fixed_vec; /* of strided chunks; 0: free */
     uint16_t best_vec;
     uint16_t least_vec; /* that every member can use: of an asynchronous store */
@@ -49,7 +51,8 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
         b = swap;
     }
     struct group *ga = &w->groups[a], *gb = &w->groups[b];
-    const bool is_same = ga->frag == gb->frag && ga->fixed_vec == gb->fixed_vec;
+    const bool is_same =
+        ga->frag == gb->frag && ga->reduced == gb->reduced && ga->fixed_vec == gb->fixed_vec;
     if (is_fixed(ga) && is_fixed(gb) && !is_same)
         return; /* where they meet the operand is converted */
     gb->parent = a;
@@ -57,8 +60,10 @@ static void join(struct walk *w, uint32_t x, uint32_t y)
         ga->best_vec = gb->best_vec;
     if (gb->least_vec > ga->least_vec)
         ga->least_vec = gb->least_vec;
+    ga->is_single |= gb->is_single;
     if (is_fixed(gb) || (!is_fixed(ga) && ga->frag == PL_FRAG_STRIDED)) {
         ga->frag = gb->frag;
+        ga->reduced = gb->reduced;
         ga->is_set = gb->is_set;
         ga->fixed_vec = gb->fixed_vec;
     }
@@ -169,6 +174,7 @@ static void fix(struct walk *w, uint32_t node, pl_layout layout, pl_dtype t)
     if (is_fixed(g) || (!is_strided && frag == PL_FRAG_STRIDED))
         return;
     g->frag = (uint8_t)frag;
+    g->reduced = (uint8_t)layout.reduced_axes;
     g->is_set = !is_strided;
     g->fixed_vec = (uint16_t)(is_strided ? layout.vec : 0);
 }
@@ -179,12 +185,42 @@ static void fix_kind(struct walk *w, uint32_t val, pl_layout_kind kind)
         fix(w, val, pl_layout_of(kind), w->fn->ops.data[val].dtype);
 }
 
-/* A fragment that saves a conversion: for a group that has none. */
-static void wish_frag(struct walk *w, uint32_t node, enum pl_frag frag)
+/* A fragment, or what it leaves, that saves a conversion: for a group that has none. */
+static void wish_frag(struct walk *w, uint32_t node, enum pl_frag frag, uint32_t reduced)
 {
     struct group *g = &w->groups[find(w, node)];
-    if (!is_fixed(g) && g->frag == PL_FRAG_STRIDED)
-        g->frag = (uint8_t)frag;
+    if (is_fixed(g) || g->frag != PL_FRAG_STRIDED)
+        return;
+    g->frag = (uint8_t)frag;
+    g->reduced = (uint8_t)reduced;
+}
+
+/*
+ * What a fragment is reduced to, and what is spread over one, has the layout that is left of it: then neither moves an element to another
+ * warp. Not so columns of which every thread would hold all, nor those that a reduction over the warps makes anyway.
+ */
+static void wish_left(struct walk *w, uint32_t id)
+{
+    const struct pl_op *op = &w->fn->ops.data[id];
+    const bool is_reduce = op->code == PL_OP_REDUCE;
+    if ((!is_reduce && op->code != PL_OP_BROADCAST) || !is_array_val(w, op->args[0]) ||
+        !is_array_val(w, id))
+        return;
+    const uint32_t wide = is_reduce ? op->args[0] : id, left = is_reduce ? id : op->args[0],
+                   reduced = 1u << op->axis;
+    const struct group *g = &w->groups[find(w, wide)];
+    const enum pl_frag frag = (enum pl_frag)g->frag;
+    if (g->reduced != 0 || !pl_frag_fits(frag, &w->fn->ops.data[wide].shape))
+        return;
+    const struct pl_lay lay = pl_lay_reduced(frag, reduced, &w->fn->ops.data[left].shape);
+    const enum pl_reduce_way way = pl_reduce_way(frag, &lay);
+    if (way == PL_REDUCE_IN_LANES || (way == PL_REDUCE_OVER_WARPS && !is_reduce))
+        wish_frag(w, left, frag, reduced);
+}
+
+static void mark_single(struct walk *w, uint32_t node)
+{
+    w->groups[find(w, node)].is_single = true;
 }
 
 /* All array operands, with each other. */
@@ -216,7 +252,12 @@ static void visit(struct walk *w, uint32_t id)
             if (is_array_val(w, op->args[i]) && op->shape.rank > 0)
                 join(w, id, op->args[i]);
         break;
-    case PL_OP_INLINE_PTX: join_all(w, op); break;
+    case PL_OP_INLINE_PTX:
+        join_all(w, op);
+        for (uint32_t i = 0; i < op->n_args && op->mask != PL_EFFECT_NONE; i++)
+            if (is_array_val(w, op->args[i]))
+                mark_single(w, op->args[i]);
+        break;
     case PL_OP_BROADCAST: /* one more axis, of one element, before the last */
         if (op->shape.d[op->axis] == 1 && op->axis + 1 < op->shape.rank &&
             is_array_val(w, op->args[0]))
@@ -241,8 +282,10 @@ static void visit(struct walk *w, uint32_t id)
             join(w, id, var);
         if (is_array_val(w, id) && is_array_val(w, op->args[0]))
             join(w, id, op->args[0]);
-        if (is_array_val(w, id) && !is_regs)
+        if (is_array_val(w, id) && !is_regs) {
             offer(w, id, pl_access_vec(w->l, op->refs[0]));
+            mark_single(w, id);
+        }
         break;
     case PL_OP_STORE:
         if (is_array_val(w, op->args[0])) {
@@ -257,11 +300,13 @@ static void visit(struct walk *w, uint32_t id)
             if (is_array_val(w, op->args[i]) && is_array_val(w, id))
                 join(w, id, op->args[i]);
         join_all(w, op);
+        if (op->is_flag)
+            mark_single(w, id);
         break;
-    case PL_OP_LOAD_TMEM: wish_frag(w, id, pl_tmem_frag(&op->shape)); break;
+    case PL_OP_LOAD_TMEM: wish_frag(w, id, pl_tmem_frag(&op->shape), 0); break;
     case PL_OP_STORE_TMEM:
         if (is_array_val(w, op->args[0]))
-            wish_frag(w, op->args[0], pl_tmem_frag(&w->fn->refs.data[op->refs[0]].shape));
+            wish_frag(w, op->args[0], pl_tmem_frag(&w->fn->refs.data[op->refs[0]].shape), 0);
         break;
     case PL_OP_MMA:
         fix_kind(w, op->args[0], PL_LAYOUT_MMA_A);
@@ -298,8 +343,13 @@ static struct pl_lay lay_of(struct walk *w, uint32_t node, const pl_shape *s)
 {
     const struct group *g = &w->groups[find(w, node)];
     const int64_t n = pl_shape_n_elems(s);
-    if (pl_frag_fits((enum pl_frag)g->frag, s))
-        return pl_lay_frag((enum pl_frag)g->frag, s);
+    struct pl_lay lay = {.frag = PL_FRAG_STRIDED};
+    if (g->reduced == 0 && pl_frag_fits((enum pl_frag)g->frag, s))
+        lay = pl_lay_frag((enum pl_frag)g->frag, s);
+    else if (g->reduced != 0 && pl_reduced_fits((enum pl_frag)g->frag, g->reduced, s))
+        lay = pl_lay_reduced((enum pl_frag)g->frag, g->reduced, s);
+    if (lay.vec != 0 && !(g->is_single && pl_lay_has_peers(&lay)))
+        return lay;
     const uint32_t limit = pow2_divisor(s->d[s->rank - 1], 16);
     uint32_t vec = g->fixed_vec != 0 ? g->fixed_vec : g->best_vec;
     if (g->fixed_vec == 0)
@@ -332,6 +382,13 @@ static uint32_t use_end(const struct pl_fn *fn, uint32_t val, uint32_t user)
     return end;
 }
 
+/* Its result may be made of the very registers of its operand. */
+static bool passes_on(const struct pl_fn *fn, const struct pl_op *op)
+{
+    return op->code == PL_OP_BROADCAST || op->code == PL_OP_LAYOUT_CAST ||
+           (op->code == PL_OP_REDUCE && fn->ops.data[op->args[0]].shape.d[op->axis] == 1);
+}
+
 /* Variables and accumulators: registers of which a value may be a view, until they are written again. */
 static bool reads_variable(const struct pl_op *op)
 {
@@ -351,15 +408,17 @@ static bool find_copies(struct walk *w)
     uint32_t *next_store = pl_arena_array(w->l->arena, fn->arrays.n, sizeof *next_store);
     if (last_use == NULL || next_store == NULL)
         return false;
-    for (uint32_t id = 1; id < fn->ops.n; id++)
+    for (uint32_t id = fn->ops.n - 1; id >= 1; id--) /* users before what they use */
         for (uint32_t i = 0; i < fn->ops.data[id].n_args; i++) {
-            uint32_t val = fn->ops.data[id].args[i];
-            if (val != 0 && reads_variable(&fn->ops.data[val]) &&
-                fn->ops.data[val].shape.rank > 0) {
-                uint32_t end = use_end(fn, val, id);
-                if (end > last_use[val])
-                    last_use[val] = end;
-            }
+            const uint32_t val = fn->ops.data[id].args[i];
+            const struct pl_op *op = &fn->ops.data[val];
+            if (val == 0 || op->shape.rank == 0 || (!reads_variable(op) && !passes_on(fn, op)))
+                continue;
+            uint32_t end = use_end(fn, val, id);
+            if (passes_on(fn, &fn->ops.data[id]) && last_use[id] > end)
+                end = last_use[id];
+            if (end > last_use[val])
+                last_use[val] = end;
         }
     for (uint32_t id = fn->ops.n - 1; id >= 1; id--) {
         const struct pl_op *op = &fn->ops.data[id];
@@ -386,6 +445,8 @@ void pl_layout_walk(struct pl_lower *l)
         w.groups[i] = (struct group){.parent = i, .best_vec = 1};
     for (uint32_t id = 1; id < l->fn->ops.n; id++)
         visit(&w, id);
+    for (uint32_t id = 1; id < l->fn->ops.n; id++)
+        wish_left(&w, id);
     for (uint32_t id = 1; id < l->fn->ops.n; id++)
         if (is_array_val(&w, id))
             l->lays[id] = lay_of(&w, id, &l->fn->ops.data[id].shape);

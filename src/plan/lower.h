@@ -7,7 +7,9 @@
  * Vocabulary. A *unit* executes an op: a warpgroup (128 threads), or a warp inside a warp role. *rank* is the thread's index in
  * its unit. A *chunk* is vec consecutive elements (row-major) that one thread holds: chunk k of rank t starts at element
  * (k * n_threads + t) * vec. In a fragment layout (src/ir/fragment.def; of rank-2 arrays) a chunk is a run of the fragment, chunks are
- * numbered tile by tile, and a run may go down a column. The *leader* is the one elected thread of a unit that issues copies and arrivals.
+ * numbered tile by tile, and a run may go down a column. Where an axis of a fragment is reduced away (pl_layout_reduce) a thread holds
+ * each row, or column, of its elements once; *peers* are threads that hold the same. The *leader* is the one elected thread of a unit
+ * that issues copies and arrivals.
  *
  * Registers of a value (struct pl_lval), by dtype: pred: one predicate an element. 8- and 16-bit integers and 8-bit floats: one
  * B32 an element, sign- or zero-extended (canonical). f16 and bf16: packed in pairs in a B32 where vec is even, else one B16.
@@ -29,6 +31,7 @@ enum pl_rep { PL_REP_PRED, PL_REP_HALF, PL_REP_HALF2, PL_REP_WORD, PL_REP_DOUBLE
 struct pl_lay {
     bool is_splat;
     uint8_t frag;      /* enum pl_frag; NONE: chunks are strided */
+    uint8_t reduced;   /* 1 << axis: an array of rank 1, what a fragment leaves without that axis */
     uint16_t vec;      /* elements of a chunk */
     uint32_t n_chunks; /* of each thread; the last one may lie beyond the array for some threads */
     bool
@@ -218,12 +221,31 @@ uint32_t pl_send_min_vec(pl_dtype t);
 /* ---- fragments (frag.c) ---- */
 bool pl_lay_same(const struct pl_lay *x, const struct pl_lay *y);
 bool pl_frag_fits(enum pl_frag frag, const pl_shape *s);
-/* One row a thread: a reduction along the rows of such a value, and a broadcast back, need no other thread. */
-bool pl_rows_are_own(const struct pl_lower *l, uint32_t id); /* of REDUCE and BROADCAST */
 struct pl_lay pl_lay_frag(enum pl_frag frag, const pl_shape *s);
+/* What is left of a fragment without an axis (reduced: 1 << axis), of an array of rank 1. */
+bool pl_reduced_fits(enum pl_frag frag, uint32_t reduced, const pl_shape *s);
+struct pl_lay pl_lay_reduced(enum pl_frag frag, uint32_t reduced, const pl_shape *s);
+/* REDUCE and BROADCAST between a fragment and what is left of it without their axis: that layout; false: their array is no fragment. */
+bool pl_lay_left(const struct pl_lower *l, uint32_t id, struct pl_lay *out);
+/* For each element of a thread in a fragment, the one that is left of it without an axis: map[e]; their number. */
+uint32_t pl_lay_map_left(const pl_shape *s, const struct pl_lay *lay, int axis, uint32_t *map);
+/* How the threads reduce a fragment to what is left of it. */
+enum pl_reduce_way {
+    PL_REDUCE_IN_LANES,   /* in the lanes of each warp */
+    PL_REDUCE_OVER_WARPS, /* there, and then the results of the four warps */
+    PL_REDUCE_WALK        /* a thread walks along the axis, in shared memory */
+};
+enum pl_reduce_way pl_reduce_way(enum pl_frag frag, const struct pl_lay *left);
+/* Who holds the same: lanes that differ in these bits of their number only, and all warps of the unit. */
+struct pl_peers {
+    uint32_t lanes;
+    bool is_in_warps;
+};
+struct pl_peers pl_lay_peers(const struct pl_lay *lay);
+bool pl_lay_has_peers(const struct pl_lay *lay);
 /* Axis along which a chunk's elements follow each other. */
 int pl_lay_run_axis(const struct pl_lay *lay, int rank);
-/* Where several warps hold the same: the one that counts, a predicate; else none. */
+/* Where several threads hold the same: the one that counts, a predicate; else none. */
 pl_reg pl_lay_owner(struct pl_lower *l, const struct pl_lay *lay);
 /* Row and column of chunk k less those of chunk 0. */
 void pl_frag_offset(const pl_shape *s, const struct pl_lay *lay, uint32_t k, int64_t offset[2]);
@@ -359,6 +381,9 @@ void pl_scratch_store(struct pl_lower *l, pl_dtype t, struct pl_opnd addr, struc
 struct pl_opnd pl_scratch_load(struct pl_lower *l, pl_dtype t, struct pl_opnd addr);
 struct pl_opnd pl_scratch_load_peer(struct pl_lower *l, pl_dtype t,
                                     struct pl_opnd addr); /* of a CTA of the cluster */
+/* First element of chunk k of a value, in row-major order. */
+struct pl_opnd pl_chunk_index(struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay,
+                              uint32_t k);
 /* Write a value's elements to scratch, row-major. */
 void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lval *v);
 /* Chunk k of this layout has elements for this thread: a predicate, or none when for all. */
@@ -450,6 +475,7 @@ void pl_unit_barrier(struct pl_lower *l);
 void pl_cta_barrier(struct pl_lower *l);
 void pl_cluster_barrier_steps(struct pl_lower *l);
 void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
+void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const struct pl_lay *lay);
 void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
 void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);

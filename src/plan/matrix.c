@@ -30,9 +30,9 @@ enum pl_matrix_way pl_matrix_way(const struct pl_lower *l, uint32_t ref, const s
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref), *base = pl_ir_ref(l->fn, r->base);
     const struct pl_fragment *f = &pl_fragments[lay->frag];
     const uint32_t es = pl_elem_bytes(r->dtype);
-    if (lay->frag == PL_FRAG_STRIDED || r->space != PL_SPACE_SMEM || r->peer != 0 ||
-        base->view == PL_VIEW_RESHAPE || lay->vec != f->n_run || lay->vec * es != 4 ||
-        !lies_in_matrices(f) || pl_bounds_needed(l, ref) ||
+    if (lay->frag == PL_FRAG_STRIDED || lay->reduced != 0 || r->space != PL_SPACE_SMEM ||
+        r->peer != 0 || base->view == PL_VIEW_RESHAPE || lay->vec != f->n_run ||
+        lay->vec * es != 4 || !lies_in_matrices(f) || pl_bounds_needed(l, ref) ||
         (!is_load && !pl_lower_has(l, PL_F_STMATRIX)))
         return PL_MATRIX_NONE;
     const int last = base->shape.rank - 1, run = f->run_axis;

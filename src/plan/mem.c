@@ -699,7 +699,7 @@ static void store_scalar(struct pl_lower *l, const struct pl_access *a, const st
 uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
-    if (lay.is_splat || r->space != PL_SPACE_SMEM)
+    if (lay.is_splat || r->space != PL_SPACE_SMEM || pl_lay_has_peers(&lay))
         return 0;
     if (pl_matrix_way(l, ref, &lay, true) != PL_MATRIX_NONE) /* lanes read for each other */
         return 0;
@@ -753,6 +753,7 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     }
     struct pl_lval v = pl_lval_make(l, op->dtype, l->lays[id]);
     pl_hazard_access(l, op->refs[0], false, pl_access_key(l, op->refs[0], v.lay));
+    pl_hazard_global(l, op->refs[0], false, &v.lay);
     pl_load_array(l, &a, &v);
     l->vals[id] = v;
 }
@@ -772,10 +773,12 @@ void pl_lower_store(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     }
     const struct pl_access a = {.ref = op->refs[0], .oob = op->oob};
     pl_hazard_access(l, op->refs[0], true, pl_access_key(l, op->refs[0], v.lay));
-    if (r->shape.rank == 0)
+    if (r->shape.rank == 0) {
         store_scalar(l, &a, &v);
-    else
-        pl_store_array(l, &a, &v);
+        return;
+    }
+    pl_hazard_global(l, op->refs[0], true, &v.lay);
+    pl_store_array(l, &a, &v);
 }
 
 void pl_lower_swap(struct pl_lower *l, uint32_t id, const struct pl_op *op)

@@ -2,8 +2,9 @@
  * Reductions. Halves are summed in f32 and rounded once at the end. The order is fixed by the layout alone, so equal inputs give
  * equal bits: a balanced tree in each thread, a butterfly over the lanes, then warps, warpgroups and CTAs in rank order.
  *
- * Three ways: everything to one scalar; rows that lie in a power-of-two group of neighbouring lanes, by butterflies inside the
- * group; and the general case through scratch, where the thread of a result element walks the axis.
+ * Four ways: everything to one scalar; an axis of a fragment, in each thread and then by butterflies among the lanes that hold the rest
+ * of it, whose result stays in all of them; rows of strided chunks that lie in a power-of-two group of neighbouring lanes, by butterflies
+ * inside the group; and the general case through scratch, where the thread of a result element walks the axis.
  */
 #include "src/plan/lower.h"
 
@@ -11,7 +12,7 @@
 
 #include <math.h>
 
-enum { WALK_UNROLL = 16 };
+enum { WALK_UNROLL = 16, WARP_LANES = 32, ALL_LANES = WARP_LANES - 1 };
 
 struct red {
     struct pl_lower *l;
@@ -34,13 +35,9 @@ static struct pl_opnd combine(const struct red *r, struct pl_opnd x, struct pl_o
     return pl_elem_binary(r->l, r->op, r->acc, pl_rep_of(r->acc, 1), x, y);
 }
 
-/* Element e of v in the accumulation type; the identity where this thread has none. */
-static struct pl_opnd element(const struct red *r, const struct pl_lval *v, uint32_t e,
-                              pl_reg has_it)
+/* x; the identity in threads that have none. */
+static struct pl_opnd where(const struct red *r, struct pl_opnd x, pl_reg has_it)
 {
-    struct pl_opnd x = pl_elem_cast(r->l, v->dtype, r->acc, pl_lval_elem(r->l, v, e));
-    if (has_it.id == 0)
-        return x;
     struct pl_opnd none = pl_elem_identity(r->op, r->acc);
     if (r->acc == PL_PRED) {
         struct pl_opnd p = pl_opnd_reg(has_it);
@@ -51,6 +48,14 @@ static struct pl_opnd element(const struct red *r, const struct pl_lval *v, uint
     }
     return pl_opnd_reg(
         pl_build_op3(&r->l->b, PL_STEP_select, r->bits, x, none, pl_opnd_reg(has_it)));
+}
+
+/* Element e of v in the accumulation type. */
+static struct pl_opnd element(const struct red *r, const struct pl_lval *v, uint32_t e,
+                              pl_reg has_it)
+{
+    struct pl_opnd x = pl_elem_cast(r->l, v->dtype, r->acc, pl_lval_elem(r->l, v, e));
+    return has_it.id == 0 ? x : where(r, x, has_it);
 }
 
 static struct pl_opnd tree(const struct red *r, struct pl_opnd *x, uint32_t n)
@@ -96,20 +101,20 @@ static struct pl_opnd shuffle(const struct red *r, struct pl_opnd x, uint32_t la
                                                  .opnds = {pl_build_list(&l->b, h, 2)}}));
 }
 
-/* Over groups of n_lanes neighbouring lanes (a power of two); every lane gets its group's result. */
-static struct pl_opnd lanes(const struct red *r, struct pl_opnd x, uint32_t n_lanes)
+/* Over the lanes that differ in these bits of their number only; every lane gets its group's result. */
+static struct pl_opnd lanes(const struct red *r, struct pl_opnd x, uint32_t bits)
 {
     struct pl_lower *l = r->l;
     if (r->acc == PL_PRED) { /* as an integer of 0 or 1 */
         struct red i = {.l = l, .op = r->op, .acc = PL_U32, .bits = PL_ST_b32};
-        x = lanes(&i, pl_elem_cast(l, PL_PRED, PL_U32, x), n_lanes);
+        x = lanes(&i, pl_elem_cast(l, PL_PRED, PL_U32, x), bits);
         return pl_elem_cast(l, PL_U32, PL_PRED, x);
     }
     static const uint8_t whole[PL_OP2_COUNT] = {
         [PL_ADD] = PL_SA_RED_add, [PL_MIN] = PL_SA_RED_min, [PL_MAX] = PL_SA_RED_max,
         [PL_AND] = PL_SA_RED_and, [PL_OR] = PL_SA_RED_or,   [PL_XOR] = PL_SA_RED_xor};
     const bool is_logic = r->op == PL_AND || r->op == PL_OR || r->op == PL_XOR;
-    if (n_lanes == 32 && r->bits == PL_ST_b32 && r->acc != PL_F32 && r->acc != PL_TF32 &&
+    if (bits == ALL_LANES && r->bits == PL_ST_b32 && r->acc != PL_F32 && r->acc != PL_TF32 &&
         whole[r->op] != 0) {
         const enum pl_stype st = is_logic ? PL_ST_b32 : pl_stype_of(r->acc);
         pl_reg y = pl_build_value(
@@ -121,8 +126,9 @@ static struct pl_opnd lanes(const struct red *r, struct pl_opnd x, uint32_t n_la
                        .opnds = {pl_opnd_reg(pl_build_in_reg(&l->b, st, x)), pl_opnd_imm(-1)}});
         return pl_elem_canonical(l, r->acc, pl_opnd_reg(y));
     }
-    for (uint32_t step = n_lanes / 2; step > 0; step /= 2)
-        x = combine(r, x, shuffle(r, x, step));
+    for (uint32_t bit = WARP_LANES / 2; bit > 0; bit /= 2)
+        if ((bits & bit) != 0)
+            x = combine(r, x, shuffle(r, x, bit));
     return x;
 }
 
@@ -146,12 +152,12 @@ static void set_guard(struct pl_lower *l, pl_reg p)
     l->b.guard_is_negated = false;
 }
 
-/* n values of consecutive scratch elements, in order. */
-static struct pl_opnd in_order(const struct red *r, struct pl_opnd addr, uint32_t n)
+/* n values of scratch elements, `stride` elements apart, in order. */
+static struct pl_opnd in_order(const struct red *r, struct pl_opnd addr, uint32_t n, int64_t stride)
 {
     struct pl_opnd x = pl_scratch_load(r->l, r->acc, addr);
     for (uint32_t i = 1; i < n; i++) {
-        addr.imm += pl_scratch_elem_bytes(r->acc);
+        addr.imm += stride * pl_scratch_elem_bytes(r->acc);
         x = combine(r, x, pl_scratch_load(r->l, r->acc, addr));
     }
     return x;
@@ -194,7 +200,7 @@ static struct pl_opnd across_warps(const struct red *r, struct pl_opnd x, bool i
     } else {
         pl_scratch_publish(l);
     }
-    return in_order(r, from, n_warps);
+    return in_order(r, from, n_warps, 1);
 }
 
 /* Every CTA writes its value into every CTA's slot for it; after the cluster's barrier each reads its own slots in order. */
@@ -230,14 +236,18 @@ static struct pl_opnd across_ctas(const struct red *r, struct pl_opnd x)
                                   .opnds = {pl_opnd_addr(to, 0), pl_build_list(&l->b, &elem, 1)}});
     set_guard(l, (pl_reg){0});
     pl_cluster_barrier_steps(l);
-    return in_order(r, pl_opnd_addr((pl_reg){0}, area), l->n_ctas);
+    return in_order(r, pl_opnd_addr((pl_reg){0}, area), l->n_ctas, 1);
 }
 
 static void reduce_all(struct pl_lower *l, uint32_t id, const struct pl_op *op,
                        const struct pl_lval *v, int64_t n_elems)
 {
     const struct red r = start(l, op, v->dtype);
-    struct pl_opnd x = lanes(&r, thread_total(&r, v, n_elems), 32);
+    struct pl_opnd x = thread_total(&r, v, n_elems);
+    const pl_reg owner = pl_lay_owner(l, &v->lay);
+    if (owner.id != 0)
+        x = where(&r, x, owner);
+    x = lanes(&r, x, ALL_LANES);
     if (op->scope != PL_SCOPE_WARP)
         x = across_warps(&r, x, op->scope == PL_SCOPE_CTA || op->scope == PL_SCOPE_CLUSTER);
     if (op->scope == PL_SCOPE_CLUSTER)
@@ -247,34 +257,33 @@ static void reduce_all(struct pl_lower *l, uint32_t id, const struct pl_op *op,
 
 /* ---- one axis ---- */
 
-/* Is each row of the last axis held by a power-of-two group of neighbouring lanes? The group's size, or 0. */
+/* Is each row of the last axis held by a power-of-two group of neighbouring lanes, in strided chunks? The group's size, or 0. */
 static uint32_t row_group(const struct pl_lower *l, const pl_shape *s, const struct pl_lay *lay)
 {
     const int64_t n_cols = s->d[s->rank - 1];
-    if (lay->is_ragged || n_cols % lay->vec != 0)
+    if (lay->frag != PL_FRAG_STRIDED || lay->is_ragged || n_cols % lay->vec != 0)
         return 0;
     const int64_t g = n_cols / lay->vec;
     return g <= 32 && (g & (g - 1)) == 0 && l->unit_threads % (uint32_t)g == 0 ? (uint32_t)g : 0;
 }
 
-/* Read the result elements of layout v->lay from scratch, where element i lies at index i. */
-static void read_back(const struct red *r, const pl_shape *s, struct pl_lval *v)
+/* Read the result elements of layout v->lay from scratch, where element i lies in n_parts at index i and every `stride` behind it. */
+static void read_back(const struct red *r, const pl_shape *s, uint32_t n_parts, int64_t stride,
+                      struct pl_lval *v)
 {
     struct pl_lower *l = r->l;
     const uint32_t es = pl_scratch_elem_bytes(r->acc), n = v->lay.n_chunks * v->lay.vec;
     struct pl_opnd *elems = pl_arena_array(l->arena, n, sizeof *elems);
     for (uint32_t e = 0; elems != NULL && e < n; e++) {
         const uint32_t k = e / v->lay.vec;
-        struct pl_opnd at =
-            pl_ix_add(&l->b, PL_ST_u32,
-                      pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(v->lay.vec)),
-                      pl_opnd_imm((int64_t)k * l->unit_threads * v->lay.vec + e % v->lay.vec));
+        struct pl_opnd at = pl_ix_add(&l->b, PL_ST_u32, pl_chunk_index(l, s, &v->lay, k),
+                                      pl_opnd_imm(e % v->lay.vec));
         pl_reg p = pl_lay_guard(l, &v->lay, pl_shape_n_elems(s), k);
         if (p.id != 0)
             at = pl_opnd_reg(
                 pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, at, pl_opnd_imm(0), pl_opnd_reg(p)));
         elems[e] = pl_elem_cast(l, r->acc, v->dtype,
-                                pl_scratch_load(l, r->acc, pl_scratch_addr(l, at, es)));
+                                in_order(r, pl_scratch_addr(l, at, es), n_parts, stride));
     }
     if (elems != NULL)
         pl_lval_set_elems(l, v, elems);
@@ -297,14 +306,73 @@ static void reduce_rows(const struct red *r, const struct pl_lval *v, uint32_t g
         struct pl_opnd x[16];
         for (uint32_t i = 0; i < v->lay.vec; i++)
             x[i] = element(r, v, k * v->lay.vec + i, (pl_reg){0});
-        struct pl_opnd sum = lanes(r, tree(r, x, v->lay.vec), group);
+        struct pl_opnd sum = lanes(r, tree(r, x, v->lay.vec), group - 1);
         set_guard(l, is_first);
         pl_scratch_store(l, r->acc, addr, sum);
         set_guard(l, (pl_reg){0});
         addr.imm += (int64_t)(l->unit_threads / group) * es;
     }
     pl_scratch_publish(l);
-    read_back(r, to, out);
+    read_back(r, to, 1, 0, out);
+}
+
+/* The four warps' parts of each result element, through scratch. */
+static void over_warps(const struct red *r, const pl_shape *to, const struct pl_lay *left,
+                       const struct pl_opnd *parts, struct pl_lval *out)
+{
+    struct pl_lower *l = r->l;
+    const uint32_t es = pl_scratch_elem_bytes(r->acc);
+    const struct pl_opnd rank = pl_lower_rank(l), n = pl_opnd_imm(to->d[0]);
+    const struct pl_opnd first =
+        pl_ix_mul(&l->b, PL_ST_u32, pl_ix_shr(&l->b, PL_ST_u32, rank, 5), n);
+    const pl_reg speaks = pl_build_compare(
+        &l->b, PL_SA_CMP_eq, PL_ST_u32, pl_ix_and(&l->b, PL_ST_u32, rank, pl_lay_peers(left).lanes),
+        pl_opnd_imm(0));
+    pl_scratch_begin(l);
+    for (uint32_t e = 0; e < left->n_chunks * left->vec; e++) {
+        const struct pl_opnd at =
+            pl_ix_add(&l->b, PL_ST_u32, pl_chunk_index(l, to, left, e / left->vec), first);
+        struct pl_opnd addr = pl_scratch_addr(l, at, es);
+        addr.imm += e % left->vec * es;
+        set_guard(l, speaks);
+        pl_scratch_store(l, r->acc, addr, parts[e]);
+        set_guard(l, (pl_reg){0});
+    }
+    pl_scratch_publish(l);
+    read_back(r, to, l->unit_threads / WARP_LANES, to->d[0], out);
+}
+
+/* An axis of a fragment; what is left is of type t. */
+static struct pl_lval reduce_fragment(const struct red *r, uint32_t id, const struct pl_lval *v,
+                                      const struct pl_lay *left, pl_dtype t)
+{
+    struct pl_lower *l = r->l;
+    const uint32_t n = v->lay.n_chunks * v->lay.vec;
+    const enum pl_reduce_way way = pl_reduce_way((enum pl_frag)v->lay.frag, left);
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    struct pl_lval out = pl_lval_make(l, t, way == PL_REDUCE_OVER_WARPS ? l->lays[id] : *left);
+    uint32_t *map = pl_arena_array(l->arena, n, sizeof *map);
+    struct pl_opnd *x = pl_arena_array(l->arena, n, sizeof *x),
+                   *parts = pl_arena_array(l->arena, n, sizeof *parts);
+    if (map == NULL || x == NULL || parts == NULL || out.regs == NULL)
+        return out;
+    const uint32_t n_left =
+        pl_lay_map_left(&pl_ir_op(l->fn, op->args[0])->shape, &v->lay, op->axis, map);
+    for (uint32_t i = 0; i < n_left; i++) {
+        uint32_t n_parts = 0;
+        for (uint32_t e = 0; e < n; e++)
+            if (map[e] == i)
+                x[n_parts++] = element(r, v, e, (pl_reg){0});
+        parts[i] = lanes(r, tree(r, x, n_parts), pl_lay_peers(left).lanes);
+    }
+    if (way == PL_REDUCE_OVER_WARPS) {
+        over_warps(r, &op->shape, left, parts, &out);
+        return out;
+    }
+    for (uint32_t i = 0; i < n_left; i++)
+        parts[i] = pl_elem_cast(l, r->acc, t, parts[i]);
+    pl_lval_set_elems(l, &out, parts);
+    return out;
 }
 
 /* One result element: n scratch elements, `stride` elements apart, from index `at` on. */
@@ -413,20 +481,37 @@ static struct pl_opnd reduce_splat(const struct red *r, struct pl_opnd x, int64_
     return y;
 }
 
+/* An axis of a value, in the unit: of type t, in whatever layout it comes. */
+static struct pl_lval reduce_axis(const struct red *r, uint32_t id, const struct pl_lval *v,
+                                  pl_dtype t)
+{
+    struct pl_lower *l = r->l;
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
+    struct pl_lay lay;
+    if (pl_lay_left(l, id, &lay) &&
+        pl_reduce_way((enum pl_frag)v->lay.frag, &lay) != PL_REDUCE_WALK)
+        return reduce_fragment(r, id, v, &lay, t);
+    lay = l->lays[id];
+    if (lay.frag != PL_FRAG_STRIDED)
+        lay = pl_lay_strided(pl_shape_n_elems(&op->shape), 1, l->unit_threads);
+    struct pl_lval out = pl_lval_make(l, t, lay);
+    const uint32_t group = op->axis == from->rank - 1 ? row_group(l, from, &v->lay) : 0;
+    if (group != 0) {
+        reduce_rows(r, v, group, &op->shape, &out);
+    } else {
+        pl_lower_note(l, op,
+                      "reduced through shared memory: the axis is not inside a group of lanes");
+        reduce_walk(r, op, v, from, &out);
+    }
+    return out;
+}
+
 void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    struct pl_lval v = pl_lval_of(l, op->args[0]);
+    const struct pl_lval v = pl_lval_of(l, op->args[0]);
     const pl_shape *from = &pl_ir_op(l->fn, op->args[0])->shape;
     const struct red r = start(l, op, v.dtype);
-    if (!v.lay.is_splat && pl_rows_are_own(l, id)) {
-        struct pl_lval out = pl_lval_make(l, op->dtype, l->lays[id]);
-        const struct pl_opnd x = thread_total(&r, &v, pl_shape_n_elems(from)),
-                             y = pl_elem_cast(l, r.acc, op->dtype, x);
-        pl_lval_set_elems(l, &out, &y);
-        l->vals[id] = out;
-        return;
-    }
-    v = pl_lval_strided(l, from, &v);
     if (v.lay.is_splat && op->scope <= PL_SCOPE_WARPGROUP) {
         struct pl_opnd x = pl_elem_cast(l, v.dtype, r.acc, v.one);
         l->vals[id] = pl_lval_scalar(
@@ -435,11 +520,7 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     }
     struct pl_lval spread = v;
     if (v.lay.is_splat) { /* each thread its share */
-        const struct pl_lay *lay = &l->lays[op->args[0]];
-        spread = pl_lval_make(l, v.dtype,
-                              lay->frag != PL_FRAG_STRIDED
-                                  ? pl_lay_strided(pl_shape_n_elems(from), 2, l->unit_threads)
-                                  : *lay);
+        spread = pl_lval_make(l, v.dtype, l->lays[op->args[0]]);
         for (uint32_t i = 0; i < spread.n_regs; i++)
             spread.regs[i] = pl_lval_unit(l, &v, spread.rep, i);
     }
@@ -447,20 +528,11 @@ void pl_lower_reduce(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         reduce_all(l, id, op, &spread, pl_shape_n_elems(from));
         return;
     }
-    const bool is_spread = l->lays[id].frag != PL_FRAG_STRIDED; /* made from a strided one */
-    const struct pl_lay lay =
-        is_spread ? pl_lay_strided(pl_shape_n_elems(&op->shape), 1, l->unit_threads) : l->lays[id];
     const bool is_wide = op->scope > PL_SCOPE_WARPGROUP; /* rounded when the others' are in */
-    struct pl_lval out = pl_lval_make(l, is_wide ? r.acc : op->dtype, lay);
-    const uint32_t group = op->axis == from->rank - 1 ? row_group(l, from, &spread.lay) : 0;
-    if (group != 0) {
-        reduce_rows(&r, &spread, group, &op->shape, &out);
-    } else {
-        pl_lower_note(l, op,
-                      "reduced through shared memory: the axis is not inside a group of lanes");
-        reduce_walk(&r, op, &spread, from, &out);
-    }
+    struct pl_lval out = reduce_axis(&r, id, &spread, is_wide ? r.acc : op->dtype);
     if (is_wide)
         out = cast_to(l, op->dtype, pl_reduce_units(l, op, out));
-    l->vals[id] = is_spread ? pl_lval_relayout(l, &op->shape, &out, l->lays[id]) : out;
+    l->vals[id] = pl_lay_same(&out.lay, &l->lays[id])
+                      ? out
+                      : pl_lval_relayout(l, &op->shape, &out, l->lays[id]);
 }

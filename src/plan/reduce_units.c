@@ -26,9 +26,8 @@ static struct pl_opnd index_of(const struct parts *p, uint32_t e)
     struct pl_lower *l = p->l;
     const struct pl_lay *lay = &p->v->lay;
     const uint32_t k = e / lay->vec;
-    struct pl_opnd i = pl_ix_add(
-        &l->b, PL_ST_u32, pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(lay->vec)),
-        pl_opnd_imm((int64_t)k * l->unit_threads * lay->vec + e % lay->vec));
+    struct pl_opnd i =
+        pl_ix_add(&l->b, PL_ST_u32, pl_chunk_index(l, p->s, lay, k), pl_opnd_imm(e % lay->vec));
     pl_reg has_it = pl_lay_guard(l, lay, pl_shape_n_elems(p->s), k);
     if (has_it.id == 0)
         return i;

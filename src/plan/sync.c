@@ -7,6 +7,9 @@
  * A body is a sequential program of its unit, so a load sees what the unit stored before, whichever thread did. The plan keeps,
  * for each SMEM array, what the unit's threads did to it since they last met, and puts a barrier where two accesses conflict
  * and are not by the same thread to the same elements.
+ *
+ * For GMEM it is the thread that sees what it did itself, and no more is promised. Where a layout has an element in several threads all
+ * of them load it and one stores it, so that those count, in a slot of their own: 0, which is no array's.
  */
 #include "src/plan/lower.h"
 
@@ -14,7 +17,7 @@
 
 #include <string.h>
 
-enum { CTA_BARRIER = 0, FIRST_WARPGROUP_BARRIER = 1 };
+enum { CTA_BARRIER = 0, FIRST_WARPGROUP_BARRIER = 1, OF_GMEM = 0 };
 
 static void set_guard(struct pl_lower *l, pl_reg p)
 {
@@ -72,6 +75,16 @@ void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t 
         (is_write && conflicts(h->has_reads, h->read_key, key)))
         pl_unit_meet(l);
     record(h, is_write, key);
+}
+
+void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const struct pl_lay *lay)
+{
+    struct pl_hazard *h = &l->hazards[OF_GMEM];
+    if (pl_ir_ref(l->fn, ref)->space != PL_SPACE_GMEM || !pl_lay_has_peers(lay))
+        return;
+    if (is_write ? h->has_reads : h->has_writes)
+        pl_unit_meet(l);
+    record(h, is_write, 0);
 }
 
 /* An asynchronous access by the leader: everybody's plain ones come before it. */
@@ -135,12 +148,24 @@ static bool round_ends_with_stores(const struct pl_lower *l, uint32_t body, uint
     return block != 0;
 }
 
-/* What an op's threads do to shared memory, as if it had been lowered: into `to`, by array. */
+/* To GMEM, where several threads hold the same. */
+static void foresee_global(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, id);
+    const bool is_load = op->code == PL_OP_LOAD,
+               is_access = is_load || op->code == PL_OP_STORE || op->code == PL_OP_ATOMIC;
+    if (is_access && pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_GMEM &&
+        pl_lay_has_peers(&l->lays[is_load ? id : op->args[0]]))
+        record(&to[OF_GMEM], !is_load, 0);
+}
+
+/* What an op's threads do to memory, as if it had been lowered: into `to`, by array. */
 static void foresee(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
     const bool is_load = op->code == PL_OP_LOAD || op->code == PL_OP_SWAP;
     const bool is_store = op->code == PL_OP_STORE || op->code == PL_OP_SWAP;
+    foresee_global(l, id, to);
     if (op->code == PL_OP_ATOMIC && pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_SMEM)
         record(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], true, 0);
     if (op->code == PL_OP_COPY_OUT && pl_copy_out_is_by_threads(l, op))
