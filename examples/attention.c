@@ -76,13 +76,13 @@ static void attention_body(pl_builder *b, const void *params)
     pl_copy_gmem_to_smem(b, pl_tile(b, q, PL_OFF(b, block, 0), values), q_tile, has_q);
     pl_barrier_wait(b, has_q);
 
-    pl_val n_keys = pl_dim(b, keys.k, 0);
+    pl_val queries = pl_load(b, q_tile), n_keys = pl_dim(b, keys.k, 0);
     const pl_pipeline_desc d_keys = {
         .stages = STAGES, .n_copies = 2, .copies = copy_keys, .user = &keys};
     PL_PIPELINE(b, step, slot, pl_cdiv(b, n_keys, KEYS), &d_keys)
     {
-        pl_val s = multiply(b, score_acc, pl_load(b, q_tile),
-                            pl_transpose(b, pl_at(b, keys.k_slots, slot)), pl_lit_f(b, 0));
+        pl_val s = multiply(b, score_acc, queries, pl_transpose(b, pl_at(b, keys.k_slots, slot)),
+                            pl_lit_f(b, 0));
         s = scale_and_mask(b, s, d, step, n_keys);
         pl_val before = pl_load(b, most), now = pl_max(b, before, pl_reduce(b, PL_MAX, s, 1, unit)),
                shrink = pl_exp2(b, pl_sub(b, before, now)),
