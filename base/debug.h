@@ -1,9 +1,6 @@
 #ifndef PL_BASE_DEBUG_H
 #define PL_BASE_DEBUG_H
-/*
- * PL_ASSERT: our own bug; on with --enable-debug, off in release. Never on user input, file contents or driver answers.
- * PL_CHECK: cheap and always on, at the device boundary; false is PL_E_INTERNAL with the place, never an abort.
- */
+/* PL_ASSERT: our own bug; on with --enable-debug, off in release. Never on user input, file contents or driver answers. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif

@@ -22,6 +22,11 @@ extern "C" {
 
 /* ---- statuses ---- */
 
+/*
+ * No call of this version answers E_IO or E_INTERNAL; they keep their numbers. A folder of the cache or of PLAUNCH_DUMP that cannot be
+ * used costs a kernel nothing but time, so it is a warning (PL6150, PL6152). Be ready for both all the same: a call whose purpose is a
+ * file, and a check that finds plaunch at fault, would answer them.
+ */
 #define PL_STATUS_LIST(X)                                                                          \
     X(OK, "success")                                                                               \
     X(E_INVALID, "an argument or the kernel breaks a rule; see the report")                        \
