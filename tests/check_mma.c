@@ -333,6 +333,7 @@ static double element_of_d(const struct form *f, const void *buffer, struct plac
 
 START_TEST(mma_multiplies_by_the_fragment_tables)
 {
+    random_turn(&rnd, _i);
     const struct form *f = &forms[_i];
     static char text[8192];
     static struct matrices m;
@@ -445,6 +446,7 @@ static void write_scaled_kernel(unsigned form, const struct form *f, const struc
 
 START_TEST(block_scales_come_from_the_lanes_of_the_table)
 {
+    random_turn(&rnd, _i);
     static char text[8192];
     static struct matrices m;
     const struct form f = {scaled_forms[_i].text,
@@ -563,6 +565,7 @@ static void write_matrix_kernel(unsigned form, char *out)
 
 START_TEST(matrices_move_by_the_tables)
 {
+    random_turn(&rnd, _i);
     static char text[4096], line[256];
     struct bench b;
     uint32_t order[32];
@@ -610,6 +613,7 @@ END_TEST
 /* stmatrix of b16 is the mirror of ldmatrix, transposed or not; movmatrix is a store and a transposed load. */
 START_TEST(stores_and_moves_mirror_loads)
 {
+    random_turn(&rnd, _i);
     static const char *const trans[] = {"", ".trans"};
     static char text[4096];
     struct bench b;

@@ -108,6 +108,7 @@ static unsigned round_by_neighbours(const struct narrow *f, double v, enum pl_nu
 
 START_TEST(narrowing_takes_the_right_neighbour_in_every_mode)
 {
+    random_turn(&rnd, _i);
     const struct narrow *f = &narrows[_i];
     for (int k = 0; k < 20000; k++) {
         double v;
@@ -257,6 +258,7 @@ static int apply_mpfr(int op, mpfr_t r, mpfr_t v[3], mpfr_rnd_t mode)
 /* One operation of f32 or f64 in every mode against MPFR. */
 START_TEST(arithmetic_is_correctly_rounded_in_every_mode)
 {
+    random_turn(&rnd, _i);
     int op = _i % N_OPS;
     enum pl_num_fmt fmt = _i < N_OPS ? PL_NUM_F32 : PL_NUM_F64;
     const struct pl_num_fmt_info *f = &pl_num_fmts[fmt];

@@ -135,6 +135,7 @@ static void run_file(const char *name)
 
 START_TEST(every_vector_has_its_result)
 {
+    random_turn(&rnd, _i);
     pl_emu_ops_init((enum pl_emu_isa)_i);
     for (size_t i = 0; i < PL_COUNT(ops_vector_files); i++)
         run_file(ops_vector_files[i]);

@@ -165,6 +165,7 @@ static void check_form(const struct form *f, unsigned n_rounds)
 
 START_TEST(arithmetic_rounds_once_in_every_mode)
 {
+    random_turn(&rnd, _i);
     pl_emu_ops_init((enum pl_emu_isa)_i);
     for (size_t type = 0; type < PL_COUNT(types); type++)
         for (size_t op = 0; op < PL_COUNT(ops); op++)
@@ -192,6 +193,7 @@ static const struct {
 
 START_TEST(conversions_of_floats_round_once)
 {
+    random_turn(&rnd, _i);
     static struct ops_frame frame;
     char why[300];
     const char *form = conversions[_i].form;
@@ -224,6 +226,7 @@ END_TEST
 
 START_TEST(floats_to_s32_round_and_clamp)
 {
+    random_turn(&rnd, _i);
     static const char *const forms[] = {"cvt.rni.s32.f32 %r0, %r1;", "cvt.rzi.s32.f32 %r0, %r1;",
                                         "cvt.rmi.s32.f32 %r0, %r1;", "cvt.rpi.s32.f32 %r0, %r1;"};
     static struct ops_frame frame;
@@ -311,6 +314,7 @@ static bool is_near(enum bound b, double got, double want, enum pl_num_fmt fmt, 
 
 START_TEST(approximate_functions_keep_their_bounds)
 {
+    random_turn(&rnd, _i);
     static struct ops_frame frame;
     char why[300];
     const char *form = functions[_i].form;
@@ -356,6 +360,7 @@ END_TEST
 
 START_TEST(approximate_quotients_keep_their_bounds)
 {
+    random_turn(&rnd, _i);
     static const char *const forms[] = {"div.approx.f32 %r0, %r1, %r2;",
                                         "div.full.f32 %r0, %r1, %r2;", "rcp.approx.f32 %r0, %r2;"};
     static struct ops_frame frame;

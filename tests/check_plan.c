@@ -77,6 +77,7 @@ END_TEST
 
 START_TEST(plans_verify_and_read_back)
 {
+    random_turn(&rnd, _i);
     const pl_kernel *k = kernels[_i];
     unsigned char params[PL_MAX_PARAMS_BYTES];
     struct ask a;
@@ -139,6 +140,7 @@ END_TEST
 /* The same variant at 8 random shapes: the same text. */
 START_TEST(dynamic_shapes_do_not_change_the_text)
 {
+    random_turn(&rnd, _i);
     const pl_kernel *k = kernels[_i];
     unsigned char params[PL_MAX_PARAMS_BYTES];
     char *first = NULL;
@@ -158,6 +160,7 @@ END_TEST
 
 START_TEST(memory_that_ends_anywhere_is_a_clean_failure)
 {
+    random_turn(&rnd, _i);
     unsigned char params[PL_MAX_PARAMS_BYTES];
     struct ask a;
     ck_assert(make_ask(&a, params, kernels[_i], 90, PL_BF16, 7, -1));

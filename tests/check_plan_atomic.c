@@ -73,6 +73,7 @@ static double applied(int op, double x, double y)
 
 START_TEST(atomics_add_up)
 {
+    random_turn(&rnd, _i);
     const struct atomic_params *p = &atomic_cases[_i].p;
     const pl_dtype t = atomic_cases[_i].t;
     const int arch = _i % 2 == 0 ? 80 : 90;
@@ -131,6 +132,7 @@ TENSORS(swap, 1, 2);
 
 START_TEST(swaps_happen_where_the_value_is_expected)
 {
+    random_turn(&rnd, _i);
     const pl_dtype t = _i == 0 ? PL_I32 : PL_U64;
     driver_use(90, "eager");
     pl_tensor x = tensor_new(t, PL_SHAPE(140), 0, 0), y = tensor_new(t, PL_SHAPE(140), 0, 0),

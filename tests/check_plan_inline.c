@@ -74,6 +74,7 @@ static double inline_wanted(int which, double x, double y, double second)
 
 START_TEST(inline_ptx_is_applied_to_each_element)
 {
+    random_turn(&rnd, _i);
     const struct inline_params *p = &inline_cases[_i].p;
     const pl_dtype t = inline_cases[_i].t;
     const int arch = chips[_i % N_CHIPS];
@@ -134,6 +135,7 @@ static const pl_kernel effect = {.struct_size = sizeof(pl_kernel),
 
 START_TEST(effects_happen_once_for_each_element)
 {
+    random_turn(&rnd, _i);
     driver_use(chips[_i], "eager");
     pl_tensor x = tensor_new(PL_U32, PL_SHAPE(333), 0, 0),
               sum = tensor_new(PL_U32, PL_SHAPE(1), 0, 0);

@@ -169,6 +169,7 @@ static void run_case(const struct later_case *c, int chip, const char *policy, i
 
 START_TEST(copies_arrive_whole)
 {
+    random_turn(&rnd, _i);
     for (size_t i = 0; i < PL_COUNT(policies); i++)
         for (size_t chip = 0; chip < PL_COUNT(chips); chip++)
             for (int32_t less = 0; less < 12; less += less == 0 ? 1 : 2)

@@ -105,6 +105,7 @@ static void run_case(int number, int chip, const char *policy)
 
 START_TEST(products_of_whole_numbers_are_exact)
 {
+    random_turn(&rnd, _i);
     const int chip = chips[_i % N_CHIPS];
     for (int p = 0; p < N_POLICIES && is_served(&mm_cases[_i / N_CHIPS], chip); p++)
         run_case(_i / N_CHIPS, chip, policies[p]);
@@ -124,6 +125,7 @@ TENSORS(from_one, 2, 1);
 
 START_TEST(a_sum_starts_from_one_number)
 {
+    random_turn(&rnd, _i);
     struct factors f = {
         .a = PL_BF16, .b = PL_BF16, .m = 64, .n = 24, .k = 32, .b_is_across = true, .start = 3};
     const struct product_run r = {.kernel = &from_one,
@@ -181,6 +183,7 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0], N_THROUGH_TYPES = 5 };
 
 START_TEST(values_pass_every_pair_of_layouts)
 {
+    random_turn(&rnd, _i);
     for (int to = 0; to < N_KINDS; to++) {
         const int n = _i * N_KINDS + to;
         const int chip = chips[n % N_CHIPS];

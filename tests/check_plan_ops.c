@@ -67,6 +67,7 @@ enum { N_PREFETCH = sizeof prefetch_cases / sizeof prefetch_cases[0] };
 
 START_TEST(prefetches_ask_for_what_is_there)
 {
+    random_turn(&rnd, _i);
     for (int chip = 1; chip < N_CHIPS; chip++) {
         driver_use(chips[chip], policies[_i % N_POLICIES]);
         pl_tensor x = tensor_new(prefetch_cases[_i].t, prefetch_cases[_i].tensor, 0, 0),
@@ -229,6 +230,7 @@ static void kept_body(pl_builder *b, const void *params)
 
 START_TEST(copies_say_what_l2_keeps)
 {
+    random_turn(&rnd, _i);
     static const pl_param_decl decls[] = {{.name = "x",
                                            .role = PL_ROLE_IN,
                                            .min_rank = 2,
@@ -339,6 +341,7 @@ TENSORS(poll, 1, 2);
 
 START_TEST(a_barrier_can_be_asked)
 {
+    random_turn(&rnd, _i);
     const int arch = chips[_i / N_POLICIES];
     const char *policy = policies[_i % N_POLICIES];
     driver_use(arch, policy);
@@ -496,6 +499,7 @@ static void run_gather(const struct gather_case *c, int arch)
 
 START_TEST(rows_are_gathered)
 {
+    random_turn(&rnd, _i);
     for (int chip = 0; chip < N_CHIPS; chip++)
         for (int policy = 0; policy < N_POLICIES; policy++) {
             driver_use(chips[chip], policies[policy]);

@@ -250,6 +250,7 @@ static void run_case(const struct own_params *p, int chip, const char *policy, i
 
 START_TEST(each_thread_reads_back_what_it_stored)
 {
+    random_turn(&rnd, _i);
     const struct own_params *p = &cases[_i];
     for (size_t i = 0; i < PL_COUNT(policies); i++)
         for (size_t chip = 0; chip < PL_COUNT(chips); chip++) {

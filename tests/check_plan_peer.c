@@ -126,6 +126,7 @@ static double combined(int op, double x, double y)
 
 START_TEST(stores_to_a_peer_arrive_whole)
 {
+    random_turn(&rnd, _i);
     const struct ring_case *c = &ring_cases[_i];
     const struct ring_params *p = &c->p;
     const int64_t n = p->rank == 1 ? p->d[0] : p->d[0] * p->d[1];
@@ -201,6 +202,7 @@ TENSORS(gather, 1, 1);
 
 START_TEST(every_cta_reaches_every_other)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F32, PL_F16, PL_I64, PL_U8};
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         const pl_dtype t = types[_i];

@@ -76,6 +76,7 @@ static void check_copy(const struct copy_params *p, int arch, pl_dtype t, pl_sha
 
 START_TEST(copies_are_exact_in_every_way)
 {
+    random_turn(&rnd, _i);
     static const int swizzles[] = {0, 32, 64, 128, PL_SWIZZLE_CHOOSE};
     static const pl_dtype types[] = {PL_BF16, PL_F32, PL_I8, PL_F64};
     static const char *const policies[] = {"eager", "late", "random:7"};
@@ -97,6 +98,7 @@ END_TEST
 
 START_TEST(copies_of_odd_sizes_and_unaligned_bases_are_exact)
 {
+    random_turn(&rnd, _i);
     const int arch = chips[_i % N_CHIPS];
     driver_use(arch, "late");
     for (int n = 0; n < 8; n++) {
@@ -114,6 +116,7 @@ END_TEST
 
 START_TEST(copies_of_every_rank_are_exact)
 {
+    random_turn(&rnd, _i);
     const int arch = chips[_i % N_CHIPS];
     driver_use(arch, "random:3");
     const struct copy_params rank1 = {.rank = 1, .tile = {256}},
@@ -147,6 +150,7 @@ TENSORS(slots, 1, 1);
 
 START_TEST(slots_lie_apart)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_I8, PL_BF16, PL_F32, PL_F64};
     const pl_dtype t = types[_i];
     driver_use(chips[_i], "late");
@@ -284,6 +288,7 @@ static struct ask engine_ask(const pl_kernel *k, const struct engine_params *p, 
 
 START_TEST(reducing_copies_combine_also_in_the_last_tile)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_I32, PL_BF16, PL_F16, PL_U32, PL_F32};
     static const int ops[] = {PL_ADD, PL_MIN, PL_MAX};
     static const int64_t sizes[] = {1024, 1000, 3, 257};
@@ -320,6 +325,7 @@ END_TEST
 
 START_TEST(multicast_copies_reach_every_cta)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F32, PL_BF16};
     static const int64_t sizes[] = {512, 300, 1000, 5};
     for (int k = 0; k < 16; k++) {
@@ -499,6 +505,7 @@ static void check_sum_steps(const struct pipe_params *p, int arch, int64_t n_ele
 /* stages 1..5; steps 0..11, the last one short in some. */
 START_TEST(pipes_are_right_for_every_number_of_steps)
 {
+    random_turn(&rnd, _i);
     static const char *const policies[] = {"eager", "late", "random:1", "random:2"};
     const int stages = _i % 5 + 1;
     for (int steps = 0; steps <= 11; steps++) {
@@ -558,6 +565,7 @@ static double ref_binary(pl_op2 op, double x, double y)
 
 START_TEST(elementwise_operations_are_right_in_every_type)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F64, PL_F32, PL_F16, PL_BF16, PL_I16,
                                      PL_I32, PL_I64, PL_U16, PL_U32,  PL_U64};
     static const pl_op2 ops[] = {PL_ADD, PL_SUB, PL_MUL, PL_MIN, PL_MAX, PL_EQ,
@@ -721,6 +729,7 @@ TENSORS(ceiling, 2, 1);
 /* Quotients up to the largest number of the type. */
 START_TEST(ceiling_division_has_no_overflow)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_U64, PL_U32, PL_U16, PL_I64, PL_I32, PL_I16};
     const pl_dtype t = types[_i];
     const int bits = pl_dtype_bits(t), es = bits / 8;
@@ -761,6 +770,7 @@ END_TEST
 
 START_TEST(casts_are_exact_between_all_types)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F64, PL_F32, PL_F16,  PL_BF16, PL_I8,
                                      PL_I16, PL_I32, PL_I64,  PL_U8,   PL_U16,
                                      PL_U32, PL_U64, PL_E4M3, PL_E5M2, PL_PRED}; /* only to it */
@@ -797,6 +807,7 @@ TENSORS(reduce_axis, 1, 1);
 
 START_TEST(reductions_along_an_axis_are_right)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F32, PL_BF16, PL_I32, PL_I16, PL_F64, PL_U64};
     static const pl_op2 ops[] = {PL_ADD, PL_MIN, PL_MAX};
     for (int n = 0; n < 10; n++) {
@@ -870,6 +881,7 @@ TENSORS(total, 1, 1);
 
 START_TEST(reductions_reach_their_scope)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F32, PL_I32, PL_F64, PL_BF16, PL_U16};
     for (int n = 0; n < 8; n++) {
         const pl_dtype t = types[random_below(&rnd, 5)];
@@ -957,6 +969,7 @@ static double of_parts(const struct parts_params *p, const void *x, pl_dtype t, 
 
 START_TEST(reductions_along_an_axis_reach_their_scope)
 {
+    random_turn(&rnd, _i);
     static const pl_dtype types[] = {PL_F32, PL_I32, PL_U64, PL_F16, PL_I16};
     for (int n = 0; n < 8; n++) {
         const pl_dtype t = types[random_below(&rnd, 5)];
@@ -1099,6 +1112,7 @@ TENSORS(turn_rounds, 1, 1);
 
 START_TEST(copies_of_a_round_are_made_before_the_next_stores)
 {
+    random_turn(&rnd, _i);
     driver_use(chips[_i], "eager");
     pl_tensor x = tensor_new(PL_F32, PL_SHAPE(TURN_ROUNDS * TURN_COLS, TURN_ROWS), 0, 0),
               y = tensor_new(PL_F32, PL_SHAPE(TURN_ROUNDS * TURN_ROWS, TURN_COLS), 0, 0);
@@ -1152,6 +1166,7 @@ TENSORS(leave, 1, 1);
 
 START_TEST(loads_before_the_end_of_a_loop_are_made_before_the_stores_behind_it)
 {
+    random_turn(&rnd, _i);
     driver_use(chips[_i], "eager");
     ck_assert_int_eq(emu.configure("check", "race"), 0);
     pl_tensor x = tensor_new(PL_F32, PL_SHAPE(TURN_COLS, TURN_ROWS), 0, 0),
@@ -1195,6 +1210,7 @@ TENSORS(turn, 1, 1);
 
 START_TEST(transposed_views_of_swizzled_arrays_are_right)
 {
+    random_turn(&rnd, _i);
     static const int swizzles[] = {0, 32, 64, 128, PL_SWIZZLE_CHOOSE};
     static const pl_dtype types[] = {PL_BF16, PL_F32, PL_I8};
     for (int n = 0; n < 6; n++) {

@@ -130,6 +130,7 @@ TENSORS(idle, 1, 2);
 
 START_TEST(a_cta_without_work_does_nothing)
 {
+    random_turn(&rnd, _i);
     const struct idle_params p = {.cluster = 1 + _i / 4, .form = _i % 4};
     driver_use(90, policies[_i % N_POLICIES]);
     const int64_t n = 128 * 5 - 7; /* 5 tiles for 12 clusters */

@@ -10,6 +10,7 @@ static const char *const policies[] = {"eager", "late", "random:5", "random:6"};
 
 START_TEST(products_of_whole_numbers_are_exact)
 {
+    random_turn(&rnd, _i);
     const struct mm_case *c = &mm_cases[_i];
     const struct mm_params *p = &c->p;
     struct factors f = {.a = c->a,
@@ -37,6 +38,7 @@ END_TEST
 
 START_TEST(pipes_and_pairs_multiply)
 {
+    random_turn(&rnd, _i);
     const struct tiles_case *c = &tiles_cases[_i];
     struct factors f = {.a = c->t, .b = c->t, .m = c->m, .n = c->n, .k = c->k, .b_is_across = true};
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
@@ -95,6 +97,7 @@ static void *fill_scales(const pl_tensor *t)
 
 START_TEST(scales_multiply)
 {
+    random_turn(&rnd, _i);
     const struct scaled_case *c = &scaled_cases[_i];
     const struct scaled_params *p = &c->p;
     const int64_t m = p->is_pair ? 256 : 128, k = (int64_t)p->k * p->n_steps;

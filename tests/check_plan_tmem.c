@@ -121,6 +121,7 @@ static double wanted(const struct trip_params *p, const void *x, int64_t i, int6
 
 START_TEST(arrays_come_back)
 {
+    random_turn(&rnd, _i);
     const struct trip_params *p = &trips[_i];
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         driver_use(100, policies[policy]);

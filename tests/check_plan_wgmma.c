@@ -81,6 +81,7 @@ enum { N_MM_CASES = sizeof mm_cases / sizeof mm_cases[0] };
 
 START_TEST(products_of_whole_numbers_are_exact)
 {
+    random_turn(&rnd, _i);
     const struct mm_case *c = &mm_cases[_i];
     const struct mm_params *p = &c->p;
     struct factors f = {.a = c->a,
@@ -221,6 +222,7 @@ static double val_product(const void *user, int64_t i, int64_t j)
 
 START_TEST(values_are_multiplied_as_memory_is)
 {
+    random_turn(&rnd, _i);
     const struct val_case *c = &val_cases[_i];
     const struct val_params *p = &c->p;
     struct val_factors v = {.f = {.a = c->a,

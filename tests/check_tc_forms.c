@@ -225,6 +225,7 @@ static uint32_t expanded(const uint8_t *group, uint32_t format, uint32_t j)
 
 START_TEST(copies_go_where_the_table_says)
 {
+    random_turn(&rnd, _i);
     const char *shape = cp_shapes[_i % N_CP_SHAPES];
     uint32_t format = (uint32_t)_i / N_CP_SHAPES % 3, n_ctas = 1 + (uint32_t)_i / (N_CP_SHAPES * 3),
              lbo = 2048, n_rows = 0;
@@ -263,6 +264,7 @@ END_TEST
 
 START_TEST(rows_shift_within_a_quarter)
 {
+    random_turn(&rnd, _i);
     uint32_t n_ctas = 1 + (uint32_t)_i, quarter = (uint32_t)random_below(&rnd, 4);
     char body[300];
     fill_all();
@@ -695,6 +697,7 @@ static double product_of(const struct mma_case *c, uint32_t m, uint32_t n)
 
 START_TEST(products_are_exact)
 {
+    random_turn(&rnd, _i);
     const struct mma_case *c = &mma_cases[_i];
     static double d[256][256];
     char body[700], what[100];

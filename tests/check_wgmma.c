@@ -306,6 +306,7 @@ static void run_variant(const struct form *f, const struct variant *v)
 
 START_TEST(products_are_those_of_a_plain_loop)
 {
+    random_turn(&rnd, _i);
     const struct form *f = &forms[_i];
     static const unsigned ns[] = {8, 64, 256};
     for (unsigned k = 0; k < 48; k++) {

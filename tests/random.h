@@ -32,6 +32,13 @@ static inline uint64_t random_u64(struct random_source *r)
     return z ^ z >> 31;
 }
 
+/* Turn i of a loop test draws numbers of its own, also where each is a process that begins as the others do. */
+static inline void random_turn(struct random_source *r, int i)
+{
+    struct random_source turn = {(uint64_t)i};
+    r->state ^= random_u64(&turn);
+}
+
 static inline uint64_t random_below(struct random_source *r, uint64_t n)
 {
     return random_u64(r) % n;
