@@ -413,6 +413,14 @@ static bool read_head(struct pl_ptx_parser *p, uint32_t first_var)
     return read_function_directives(p);
 }
 
+/* A definition may leave out the linkage that its declaration has. The assembler's rule. */
+static bool has_declared_linkage(const struct pl_ptx_func *declared, struct pl_ptx_linkage l)
+{
+    bool is_plain = !l.is_visible && !l.is_weak,
+         is_same = declared->is_visible == l.is_visible && declared->is_weak == l.is_weak;
+    return !l.is_extern && !declared->is_extern && (declared->name == NULL || is_plain || is_same);
+}
+
 static bool read_function(struct pl_ptx_parser *p, bool is_entry, struct pl_ptx_linkage linkage)
 {
     p->func = pl_vec_push(p->arena, &p->m->funcs);
@@ -431,20 +439,17 @@ static bool read_function(struct pl_ptx_parser *p, bool is_entry, struct pl_ptx_
     if (!pl_ptx_open_scope(p, at) || !read_head(p, p->m->vars.n))
         return false;
     p->func->first_ins = p->m->ins.n;
-    bool is_declaration = pl_ptx_accept(p, ';');
-    if (is_declaration ? p->was_defined && linkage.is_extern : p->earlier.is_extern) {
-        pl_d_ptx_extern_defined(&p->diags, pl_ptx_at(p, at), p->func->name);
+    if (p->was_defined) {
+        pl_d_ptx_duplicate(&p->diags, pl_ptx_at(p, at), p->func->name);
         return false;
     }
-    if (is_declaration) {
-        if (p->was_defined) /* a declaration after the definition changes nothing */
-            *p->func = p->earlier;
+    if (pl_ptx_accept(p, ';')) {
         bool is_ok = pl_ptx_close_scope(p);
         p->func = NULL;
         return is_ok;
     }
-    if (p->was_defined) {
-        pl_d_ptx_duplicate(&p->diags, pl_ptx_at(p, at), p->func->name);
+    if (!has_declared_linkage(&p->earlier, linkage)) {
+        pl_d_ptx_linkage(&p->diags, pl_ptx_at(p, at), p->func->name);
         return false;
     }
     p->func->has_body = true;

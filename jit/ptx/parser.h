@@ -171,7 +171,7 @@ struct pl_ptx_parser {
     PL_VEC(struct pl_ptx_shape) shapes;
     bool has_version, has_target;
     bool was_defined;           /* the function being read has a body already */
-    struct pl_ptx_func earlier; /* its record before this declaration */
+    struct pl_ptx_func earlier; /* its record before this declaration; without a name: none */
 };
 
 /* ---- lex.c ---- */
