@@ -1013,6 +1013,51 @@ START_TEST(reductions_along_an_axis_reach_their_scope)
 }
 END_TEST
 
+/* Rounds that exchange an array by other threads than stored it: what is stored is the same everywhere, whatever its layout. */
+static void rounds_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    const pl_shape s = PL_SHAPE(64);
+    pl_ref x = pl_param(b, 0), y = pl_param(b, 1);
+    pl_ref buf = pl_smem(b, pl_dtype_of(b, x), s, PL_SWIZZLE_NONE);
+    pl_ref sum = pl_regs(b, pl_dtype_of(b, x), s, pl_layout_strided(2), 0);
+    pl_val first = pl_load(b, pl_window(b, x, PL_OFF(b, 0), s));
+    pl_store(b, buf, pl_layout_cast(b, first, pl_layout_strided(2)));
+    PL_FOR(b, i, 0, 3)
+    {
+        pl_val same = pl_broadcast(b, pl_cast(b, i, pl_dtype_of(b, x)), 0, 64);
+        pl_val pairs = pl_layout_cast(b, same, pl_layout_strided(2));
+        pl_val old = pl_swap(b, buf, pl_sub(b, pairs, pairs));
+        pl_store(b, sum, pl_add(b, pl_load(b, sum), old));
+    }
+    pl_store(b, pl_window(b, y, PL_OFF(b, 0), s), pl_load(b, sum));
+}
+TENSORS(rounds, 1, 1);
+
+START_TEST(rounds_wait_for_what_is_the_same_everywhere)
+{
+    driver_use(90, "late");
+    ck_assert_int_eq(emu.configure("check", "race"), 0);
+    pl_tensor x = tensor_new(PL_I32, PL_SHAPE(64), 0, 0),
+              y = tensor_new(PL_I32, PL_SHAPE(64), 0, 0);
+    void *in = fill_random(&x);
+    const struct ask a = {.kernel = &rounds,
+                          .arch = 90,
+                          .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                          .grid = {1, 1, 1},
+                          .facts = all_facts};
+    run_ok(&a);
+    ck_assert_int_eq(emu.configure("check", "faults"), 0);
+    void *got = fetch(&y);
+    for (int i = 0; i < 64; i++)
+        ck_assert(get_elem(got, PL_I32, i) == get_elem(in, PL_I32, i));
+    free(in);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 /* ---- control flow, iota, extract, transposed views ---- */
 
 struct flow_params {
@@ -1265,6 +1310,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, reductions_along_an_axis_are_right, 0, 6);
     tcase_add_loop_test(t, reductions_reach_their_scope, 0, 4);
     tcase_add_loop_test(t, reductions_along_an_axis_reach_their_scope, 0, 4);
+    tcase_add_test(t, rounds_wait_for_what_is_the_same_everywhere);
     tcase_add_test(t, control_flow_and_variables_are_right);
     tcase_add_loop_test(t, transposed_views_of_swizzled_arrays_are_right, 0, 3);
     suite_add_tcase(s, t);

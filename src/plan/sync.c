@@ -148,6 +148,30 @@ static bool round_ends_with_stores(const struct pl_lower *l, uint32_t body, uint
     return block != 0;
 }
 
+static uint32_t foreseen_key(const struct pl_lower *l, uint32_t ref, const struct pl_lay *lay)
+{
+    return pl_ir_ref(l->fn, ref)->shape.rank == 0 || lay->vec == 0 ? 0
+                                                                   : pl_access_key(l, ref, *lay);
+}
+
+/* May a value turn out to be one number everywhere, whatever layout was chosen for it? It is stored in another pattern then. */
+static bool may_be_splat(const struct pl_lower *l, uint32_t val, int depth)
+{
+    const struct pl_op *op = pl_ir_op(l->fn, val);
+    if (op->shape.rank == 0)
+        return true;
+    if (op->code == PL_OP_LOAD) {
+        const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
+        return r->space == PL_SPACE_REGS && l->var_lays[r->array].is_splat;
+    }
+    if (op->code == PL_OP_IOTA || op->code == PL_OP_ACC_LOAD || op->code == PL_OP_LOAD_TMEM)
+        return false;
+    for (uint32_t i = 0; depth > 0 && i < op->n_args; i++)
+        if (!may_be_splat(l, op->args[i], depth - 1))
+            return false;
+    return true;
+}
+
 /* To GMEM, where several threads hold the same. */
 static void foresee_global(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
 {
@@ -178,12 +202,14 @@ static void foresee(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     if (r->space != PL_SPACE_SMEM)
         return;
-    const struct pl_lay *lay = is_load ? &l->lays[id] : &l->lays[op->args[0]];
-    uint32_t key = r->shape.rank == 0 || lay->vec == 0 ? 0 : pl_access_key(l, op->refs[0], *lay);
+    struct pl_hazard *h = &to[memory_of(l, r->array)];
     if (is_load)
-        record(&to[memory_of(l, r->array)], false, key);
+        record(h, false, foreseen_key(l, op->refs[0], &l->lays[id]));
     if (is_store)
-        record(&to[memory_of(l, r->array)], true, key);
+        record(h, true,
+               may_be_splat(l, op->args[0], 8)
+                   ? 0
+                   : foreseen_key(l, op->refs[0], &l->lays[op->args[0]]));
 }
 
 /* Does the unit meet there, whatever it has done? */
