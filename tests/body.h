@@ -1,0 +1,139 @@
+#ifndef PL_TESTS_BODY_H
+#define PL_TESTS_BODY_H
+/*
+ * Random kernel bodies: a program as data, drawn from a seed (body_draw.c), traced by the public builder (body_trace.c) and evaluated on
+ * the CPU (body_eval.c), whose results must be equal bit for bit.
+ *
+ * A program is a list of statements; that of a region is followed by its inner ones, up to `end`. A statement makes at most one value,
+ * named by its index. A dropped statement drops those that use it: so a failing program is made small.
+ *
+ * A *unit* is one warpgroup of the grid. Programs have no races: a unit stores to its own part of each output tensor and of each array in
+ * shared memory, and reads what others wrote behind a barrier only.
+ */
+#include "tests/random.h"
+
+#include <plaunch.h>
+
+enum body_kind {
+#define BODY(id, weight, level) BODY_##id,
+#include "tests/body.def"
+#undef BODY
+    BODY_KIND_COUNT
+};
+
+enum { BODY_MAX_STMTS = 200, BODY_MAX_TENSORS = 14, BODY_MAX_SMEM = 5, BODY_MAX_ELEMS = 2048 };
+enum { BODY_NONE = -1, BODY_LIT = -2 };
+
+/* add + scale * value; no value: a constant. */
+struct body_index {
+    int32_t val;
+    int32_t scale, add;
+};
+
+enum body_view_kind { BODY_AT, BODY_WINDOW, BODY_TILE, BODY_CLIP, BODY_TRANSPOSE, BODY_RESHAPE };
+
+struct body_view_step {
+    enum body_view_kind kind;
+    int32_t axis;            /* CLIP */
+    struct body_index at[4]; /* AT, CLIP: the first; offsets */
+    pl_shape s;              /* WINDOW, TILE, RESHAPE */
+};
+
+struct body_view {
+    bool is_smem;
+    int32_t base; /* tensor or array */
+    int32_t n_steps;
+    struct body_view_step steps[6];
+    pl_shape s; /* of the result */
+};
+
+struct body_stmt {
+    enum body_kind kind;
+    int32_t end;     /* regions: behind the last inner statement */
+    int32_t args[3]; /* statements; BODY_LIT: the literal; BODY_NONE */
+    pl_dtype t;
+    pl_shape s;
+    int32_t op, axis, n;
+    int64_t lit_i;
+    double lit_f;
+    struct body_index index[4];
+    struct body_view view;
+    pl_load_opt load;
+    pl_layout layout;
+    pl_transforms tr;
+
+    /* what is known of the value */
+    pl_scope level;   /* WARPGROUP, CTA, CLUSTER, GPU: where rank 0 is equal */
+    bool is_integral; /* every element is an integer in [lo, hi], no negative zero */
+    double lo, hi;
+    bool is_raw; /* bits as they were in memory, NaNs too */
+    bool is_dropped;
+};
+
+struct body_tensor {
+    pl_dtype t;
+    pl_shape s, strides;  /* in elements */
+    int64_t offset_elems; /* of element 0 in the allocation */
+    int64_t n_alloc;      /* elements */
+    uint32_t baked_dims;
+    pl_param_role role;
+    bool is_small; /* integers 0..7 */
+    unsigned char *data, *want;
+    uint64_t address;
+};
+
+struct body_smem {
+    pl_dtype t;
+    pl_shape s; /* of one unit */
+    pl_transforms tr;
+    bool has_leading; /* (n_warpgroups, ...): a part for each */
+};
+
+struct body {
+    uint64_t seed;
+    int32_t arch, n_warpgroups, cluster, n_ctas;
+    bool has_roles;
+    int32_t scalars[2];
+    pl_fact_set facts; /* specialised by all tensors */
+    int32_t n_stmts, n_tensors, n_smem;
+    struct body_stmt stmts[BODY_MAX_STMTS];
+    struct body_tensor tensors[BODY_MAX_TENSORS];
+    struct body_smem smem[BODY_MAX_SMEM];
+};
+
+static inline int64_t body_n_elems(const pl_shape *s)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->rank; i++)
+        n *= s->d[i];
+    return n;
+}
+
+static inline bool body_is_region(enum body_kind k)
+{
+    return k == BODY_FOR || k == BODY_WHILE || k == BODY_IF || k == BODY_ELSE ||
+           k == BODY_PIPELINE || k == BODY_ROLE || k == BODY_CONSUME;
+}
+
+const char *body_kind_name(enum body_kind k);
+
+void body_draw(struct body *p, uint64_t seed, int32_t arch);
+void body_free(struct body *p);
+/* Drops what uses a dropped statement. */
+void body_settle(struct body *p);
+
+void body_trace(pl_builder *b, const struct body *p);
+
+/* Fills `want` of the tensors, from `data`. */
+void body_eval(struct body *p);
+
+/* Bit patterns of elements. */
+uint64_t body_op1(pl_op1 op, pl_dtype t, uint64_t x);
+uint64_t body_op2(pl_op2 op, pl_dtype t, uint64_t x, uint64_t y);
+uint64_t body_fma(pl_dtype t, uint64_t x, uint64_t y, uint64_t z);
+uint64_t body_cast(pl_dtype to, pl_dtype from, uint64_t x);
+uint64_t body_of_int(pl_dtype t, int64_t v);
+uint64_t body_of_double(pl_dtype t, double v);
+int64_t body_to_int(pl_dtype t, uint64_t x); /* of an integer type */
+bool body_is_nan(pl_dtype t, uint64_t x);
+#endif

@@ -1,0 +1,223 @@
+/* Statements that touch memory, and variables. */
+#include "tests/body_draw.h"
+
+#include "base/debug.h"
+
+#include <string.h>
+
+pl_dtype draw_memory_type(struct draw *d)
+{
+    return draw_type(d, draw_chance(d, 75) ? DRAW_FLOATS | DRAW_INTS : DRAW_ALL);
+}
+
+bool draw_LOAD(struct draw *d)
+{
+    const pl_shape shape = draw_chance(d, 15) ? (pl_shape){0} : draw_like_shape(d);
+    pl_dtype t = draw_memory_type(d);
+    struct body_view v;
+    bool is_smem = shape.rank > 0 && draw_chance(d, 45);
+    if (is_smem && d->p->n_smem > 0 && draw_chance(d, 70))
+        t = d->p->smem[draw_below(d, d->p->n_smem)].t;
+    if (is_smem)
+        is_smem = draw_smem_view(d, t, &shape, true, &v);
+    if (!is_smem && !draw_input_view(d, t, &shape, PL_SCOPE_WARPGROUP, &v))
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_LOAD, t, &shape);
+    s->view = v;
+    if (draw_chance(d, 20) && t != PL_PRED) {
+        s->load.oob = PL_OOB_FILL;
+        s->load.fill = draw_below(d, 8);
+    }
+    if (shape.rank > 0 && draw_chance(d, 15))
+        s->load.layout = draw_layout(d, &shape);
+    if (!is_smem && d->p->tensors[v.base].is_small)
+        draw_know(s, 0, 7);
+    s->is_raw = !is_smem;
+    return true;
+}
+
+/* A value that goes to shared memory, and a view that takes it. */
+static int32_t pick_for_smem(struct draw *d, bool may_turn, struct body_view *v)
+{
+    pl_dtype_set types = DRAW_ALL;
+    if (d->p->n_smem > 0 && draw_chance(d, 60))
+        types = (pl_dtype_set)1 << d->p->smem[draw_below(d, d->p->n_smem)].t;
+    const int32_t i = draw_pick(d, types, NULL, WANT_ARRAY);
+    return i >= 0 && draw_smem_view(d, draw_stmt(d, i)->t, &draw_stmt(d, i)->s, may_turn, v)
+               ? i
+               : BODY_NONE;
+}
+
+bool draw_STORE(struct draw *d)
+{
+    struct body_view v;
+    const int32_t i = pick_for_smem(d, true, &v);
+    if (i < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_STORE, PL_DTYPE_NONE, NULL);
+    s->args[0] = i;
+    s->view = v;
+    return true;
+}
+
+bool draw_SWAP(struct draw *d)
+{
+    struct body_view v;
+    const int32_t i = pick_for_smem(d, true, &v);
+    if (i < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_SWAP, draw_stmt(d, i)->t, &draw_stmt(d, i)->s);
+    s->args[0] = i;
+    s->view = v;
+    return true;
+}
+
+bool draw_VAR(struct draw *d)
+{
+    const int32_t i = draw_pick(d, DRAW_ALL, NULL, WANT_ANY);
+    if (i < 0)
+        return false;
+    const struct body_stmt x = *draw_stmt(d, i);
+    pl_shape shape = x.s;
+    if (shape.rank == 0 && draw_chance(d, 40))
+        shape = draw_like_shape(d);
+    struct body_stmt *s = draw_add(d, BODY_VAR, x.t, &shape);
+    s->args[0] = i;
+    if (shape.rank > 0 && draw_chance(d, 15))
+        s->layout = draw_layout(d, &shape);
+    return true;
+}
+
+bool draw_GET(struct draw *d)
+{
+    const int32_t i = draw_pick_var(d, DRAW_ALL, -1);
+    if (i < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_GET, draw_stmt(d, i)->t, &draw_stmt(d, i)->s);
+    s->args[0] = i;
+    return true;
+}
+
+bool draw_SET(struct draw *d)
+{
+    const int32_t i = draw_pick_var(d, DRAW_ALL, -1);
+    if (i < 0)
+        return false;
+    int32_t v = draw_pick(d, (pl_dtype_set)1 << draw_stmt(d, i)->t, &draw_stmt(d, i)->s, WANT_ANY);
+    if (v < 0)
+        v = draw_pick(d, (pl_dtype_set)1 << draw_stmt(d, i)->t, NULL, WANT_SCALAR);
+    if (v < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_SET, PL_DTYPE_NONE, NULL);
+    s->args[0] = i;
+    s->args[1] = v;
+    return true;
+}
+
+bool draw_COPY_IN(struct draw *d)
+{
+    const pl_shape shape = draw_like_shape(d);
+    pl_dtype t = draw_memory_type(d);
+    if (d->p->n_smem > 0 && draw_chance(d, 60))
+        t = d->p->smem[draw_below(d, d->p->n_smem)].t;
+    struct body_view to, from;
+    if (!draw_smem_view(d, t, &shape, false, &to) ||
+        !draw_input_view(d, t, &shape, PL_SCOPE_WARPGROUP, &from))
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_COPY_IN, PL_DTYPE_NONE, NULL);
+    s->view = to;
+    struct body_stmt *src =
+        draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL); /* has the other view only */
+    src->view = from;
+    return true;
+}
+
+bool draw_COPY_OUT(struct draw *d)
+{
+    if (d->p->n_smem == 0)
+        return false;
+    const struct body_smem *a = &d->p->smem[draw_below(d, d->p->n_smem)];
+    pl_shape shape = a->s;
+    struct body_view from, to;
+    const pl_dtype t = a->t;
+    if (shape.rank > 3 || !draw_smem_view(d, t, &shape, false, &from))
+        return false;
+    const int32_t k = draw_output_view(d, t, &shape, false, &to);
+    if (k < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_COPY_OUT, PL_DTYPE_NONE, NULL);
+    s->view = from;
+    draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = to;
+    return true;
+}
+
+bool draw_ATOMIC(struct draw *d)
+{
+    static const pl_atomic ops[] = {PL_ATOMIC_ADD, PL_ATOMIC_MIN, PL_ATOMIC_MAX,
+                                    PL_ATOMIC_AND, PL_ATOMIC_OR,  PL_ATOMIC_XOR};
+    const int32_t i =
+        draw_pick(d, PL_DT(I32) | PL_DT(U32) | PL_DT(I64) | PL_DT(U64), NULL, WANT_ANY);
+    if (i < 0)
+        return false;
+    const struct body_stmt x = *draw_stmt(d, i);
+    struct body_view v;
+    const bool is_shared = draw_chance(d, 50);
+    int32_t k = BODY_NONE;
+    if (is_shared) {
+        pl_shape shape = {.rank = x.s.rank + 1, .d = {2}};
+        for (int a = 0; a < x.s.rank; a++)
+            shape.d[1 + a] = x.s.d[a] + draw_below(d, 2);
+        k = draw_tensor(d, x.t, &shape, PL_ROLE_INOUT);
+        if (k < 0)
+            return false;
+        v = (struct body_view){.base = k, .s = x.s};
+        draw_step(&v, BODY_AT)->at[0] = draw_index(d, 0, 1, PL_SCOPE_WARPGROUP);
+        if (x.s.rank > 0) {
+            struct body_view_step *w = draw_step(&v, BODY_WINDOW);
+            w->s = x.s;
+        }
+    } else {
+        k = draw_output_view(d, x.t, &x.s, true, &v);
+        if (k < 0)
+            return false;
+        d->p->tensors[k].role = PL_ROLE_INOUT;
+    }
+    const bool wants_old = !is_shared && draw_chance(d, 50);
+    struct body_stmt *s = draw_add(d, BODY_ATOMIC, wants_old ? x.t : PL_DTYPE_NONE, &x.s);
+    s->op = (int32_t)ops[draw_below(d, PL_COUNT(ops))];
+    s->args[0] = i;
+    s->view = v;
+    return true;
+}
+
+bool draw_EXCHANGE(struct draw *d)
+{
+    const int32_t i = draw_pick(d, DRAW_ALL, NULL, WANT_ANY);
+    if (i < 0)
+        return false;
+    const struct body_stmt x = *draw_stmt(d, i);
+    const bool is_wide = d->p->cluster > 1 && d->level >= PL_SCOPE_CLUSTER && draw_chance(d, 60);
+    if (!is_wide && d->p->n_warpgroups == 1)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_EXCHANGE, x.t, &x.s);
+    s->args[0] = i;
+    s->n = (int32_t)(is_wide ? PL_SCOPE_CLUSTER : PL_SCOPE_CTA);
+    s->op = 1;
+    s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
+    return true;
+}
+
+bool draw_OUT(struct draw *d)
+{
+    const int32_t i = draw_pick(d, DRAW_ALL, NULL, WANT_ANY);
+    struct body_view v;
+    if (i < 0)
+        return false;
+    const int32_t k = draw_output_view(d, draw_stmt(d, i)->t, &draw_stmt(d, i)->s, false, &v);
+    if (k < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_OUT, PL_DTYPE_NONE, NULL);
+    s->args[0] = i;
+    s->view = v;
+    return true;
+}

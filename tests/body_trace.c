@@ -1,0 +1,479 @@
+/* A random program through the public builder. */
+#include "tests/body.h"
+
+#include <string.h>
+
+struct tracer {
+    pl_builder *b;
+    const struct body *p;
+    pl_val val[BODY_MAX_STMTS];
+    pl_ref var[BODY_MAX_STMTS], smem[BODY_MAX_SMEM];
+    pl_ref buf[BODY_MAX_STMTS]; /* stages; what units exchange */
+    pl_bar bar[BODY_MAX_STMTS];
+    pl_pipe pipe[BODY_MAX_STMTS];
+};
+
+static const struct body_stmt *stmt(const struct tracer *t, int32_t i) { return &t->p->stmts[i]; }
+
+static bool is_float(pl_dtype t) { return pl_dtype_kind_of(t) == PL_KIND_FLOAT; }
+
+static pl_val literal(struct tracer *t, const struct body_stmt *s, pl_dtype dtype)
+{
+    return is_float(dtype) ? pl_lit_f(t->b, s->lit_f) : pl_lit_i(t->b, s->lit_i);
+}
+
+/* Operand k; a literal takes the type of operand `beside`. */
+static pl_val arg(struct tracer *t, const struct body_stmt *s, int k, int beside)
+{
+    if (s->args[k] != BODY_LIT)
+        return t->val[s->args[k]];
+    return literal(t, s, s->args[beside] >= 0 ? stmt(t, s->args[beside])->t : PL_I32);
+}
+
+static pl_val index_of(struct tracer *t, const struct body_index *x)
+{
+    if (x->val < 0)
+        return pl_lit_i(t->b, x->add);
+    return pl_add(t->b, pl_mul(t->b, t->val[x->val], x->scale), x->add);
+}
+
+static pl_offs offsets_of(struct tracer *t, const struct body_index *at, int32_t rank)
+{
+    pl_offs o = {.rank = rank};
+    for (int i = 0; i < rank; i++)
+        o.o[i] = index_of(t, &at[i]);
+    return o;
+}
+
+static pl_ref view_step(struct tracer *t, pl_ref r, const struct body_view_step *s)
+{
+    pl_builder *b = t->b;
+    switch (s->kind) {
+    case BODY_AT: return pl_at(b, r, index_of(t, &s->at[0]));
+    case BODY_WINDOW: return pl_window(b, r, offsets_of(t, s->at, s->s.rank), s->s);
+    case BODY_TILE: return pl_tile(b, r, offsets_of(t, s->at, s->s.rank), s->s);
+    case BODY_CLIP: return pl_clip(b, r, s->axis, index_of(t, &s->at[0]));
+    case BODY_TRANSPOSE: return pl_transpose(b, r);
+    case BODY_RESHAPE: return pl_reshape(b, r, s->s);
+    }
+    return r;
+}
+
+static pl_ref view_of(struct tracer *t, const struct body_view *v)
+{
+    pl_ref r = v->is_smem ? t->smem[v->base] : pl_param(t->b, v->base);
+    for (int i = 0; i < v->n_steps; i++)
+        r = view_step(t, r, &v->steps[i]);
+    return r;
+}
+
+static void trace_block(struct tracer *t, int32_t first, int32_t end);
+
+static void trace_inside(struct tracer *t, int32_t i, pl_block k)
+{
+    trace_block(t, i + 1, stmt(t, i)->end);
+    pl_block_end(&k);
+}
+
+/* ---- one function a kind ---- */
+
+static void trace_ID(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    switch (s->op) {
+    case 0: t->val[i] = pl_program_id(b, 0); break;
+    case 1: t->val[i] = pl_warpgroup_id(b); break;
+    case 2: t->val[i] = pl_num_programs(b, 0); break;
+    case 3: t->val[i] = pl_cluster_rank(b); break;
+    case 4: t->val[i] = pl_scalar(b, t->p->n_tensors + s->n); break;
+    default: t->val[i] = pl_dim(b, pl_param(b, s->n), s->axis);
+    }
+    t->val[i] = pl_cast(b, t->val[i], PL_I32); /* i64 where a tensor may be larger than I32 says */
+}
+
+static void trace_CONST(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_cast(t->b, literal(t, stmt(t, i), stmt(t, i)->t), stmt(t, i)->t);
+}
+
+static void trace_IOTA(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_iota(t->b, stmt(t, i)->t, stmt(t, i)->s, stmt(t, i)->axis);
+}
+
+static void trace_UNARY(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] = pl_op1_at(t->b, (pl_op1)s->op, arg(t, s, 0, 0), PL_LOC);
+}
+
+static void trace_BINARY(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] = pl_op2_at(t->b, (pl_op2)s->op, arg(t, s, 0, 0), arg(t, s, 1, 0), PL_LOC);
+}
+
+static void trace_FMA(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] = pl_fma(t->b, arg(t, s, 0, 0), arg(t, s, 1, 0), arg(t, s, 2, 0));
+}
+
+static void trace_SELECT(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] = pl_select(t->b, arg(t, s, 0, 0), arg(t, s, 1, 1), arg(t, s, 2, 1));
+}
+
+static void trace_CAST(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_cast(t->b, arg(t, stmt(t, i), 0, 0), stmt(t, i)->t);
+}
+
+static void trace_BITCAST(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_bitcast(t->b, arg(t, stmt(t, i), 0, 0), stmt(t, i)->t);
+}
+
+static const char *const ptx_texts[] = {
+    "add.s32 $0, $1, $2;",        "{ .reg .b32 t; xor.b32 t, $1, $2; not.b32 $0, t; }",
+    "fma.rn.f32 $0, $1, $2, $1;", "mul.lo.s64 $0, $1, $2;",
+    "sub.s32 $0, $1, $2;",        "setp.lt.s32 $0, $1, $2;",
+    "add.rn.f64 $0, $1, $2;",     "mad.lo.s32 $0, $1, $2, $2;",
+};
+
+static void trace_PTX(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    const pl_ptx_desc d = {.text = ptx_texts[s->op],
+                           .n_outs = 1,
+                           .out_dtypes = {s->t},
+                           .n_ins = 2,
+                           .ins = {arg(t, s, 0, 0), arg(t, s, 1, 0)},
+                           .effects = PL_EFFECT_NONE};
+    pl_inline_ptx(t->b, &d, &t->val[i]);
+}
+
+static void trace_BROADCAST(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] = pl_broadcast(t->b, arg(t, s, 0, 0), s->axis, s->n);
+}
+
+static void trace_REDUCE(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] = pl_reduce(t->b, (pl_op2)s->op, arg(t, s, 0, 0), s->axis, (pl_scope)s->n);
+}
+
+static void trace_GATHER(struct tracer *t, int32_t i) { trace_REDUCE(t, i); }
+
+static void trace_EXTRACT(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->val[i] =
+        pl_extract(t->b, arg(t, s, 0, 0), offsets_of(t, s->index, stmt(t, s->args[0])->s.rank));
+}
+
+static void trace_LAYOUT_CAST(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_layout_cast(t->b, arg(t, stmt(t, i), 0, 0), stmt(t, i)->layout);
+}
+
+static void trace_LOAD(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_load_ex(t->b, view_of(t, &stmt(t, i)->view), &stmt(t, i)->load);
+}
+
+static void trace_STORE(struct tracer *t, int32_t i)
+{
+    pl_store(t->b, view_of(t, &stmt(t, i)->view), arg(t, stmt(t, i), 0, 0));
+}
+
+static void trace_SWAP(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_swap(t->b, view_of(t, &stmt(t, i)->view), arg(t, stmt(t, i), 0, 0));
+}
+
+static void trace_VAR(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    t->var[i] = pl_regs(t->b, s->t, s->s, s->layout, arg(t, s, 0, 0));
+}
+
+static void trace_GET(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_load(t->b, t->var[stmt(t, i)->args[0]]);
+}
+
+static void trace_SET(struct tracer *t, int32_t i)
+{
+    pl_store(t->b, t->var[stmt(t, i)->args[0]], arg(t, stmt(t, i), 1, 1));
+}
+
+static void trace_COPY_IN(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    pl_ref from = view_of(t, &stmt(t, i + 1)->view), to = view_of(t, &stmt(t, i)->view);
+    pl_bar bar = t->p->n_warpgroups > 1 ? pl_bar_at(b, t->bar[i], t->val[1]) : t->bar[i];
+    pl_commit_smem(b);
+    pl_copy_gmem_to_smem(b, from, to, bar);
+    pl_barrier_wait(b, bar);
+}
+
+static void trace_COPY_OUT(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    pl_ref from = view_of(t, &stmt(t, i)->view), to = view_of(t, &stmt(t, i + 1)->view);
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem(b, from, to);
+    pl_wait_smem_to_gmem(b, 0);
+}
+
+static void trace_ATOMIC(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    const pl_atomic_opt o = {.want_old = s->t != PL_DTYPE_NONE};
+    t->val[i] = pl_atomic_ex(t->b, (pl_atomic)s->op, view_of(t, &s->view), arg(t, s, 0, 0), &o);
+}
+
+static void meet(struct tracer *t, pl_scope scope)
+{
+    if (scope == PL_SCOPE_CLUSTER)
+        pl_cluster_sync(t->b);
+    else
+        pl_bar_sync(t->b, PL_SCOPE_CTA);
+}
+
+static void trace_EXCHANGE(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    const pl_scope scope = (pl_scope)s->n;
+    pl_val wg = t->val[1];
+    pl_store(b, pl_at(b, t->buf[i], wg), arg(t, s, 0, 0));
+    meet(t, scope);
+    if (scope == PL_SCOPE_CLUSTER) {
+        pl_val other = pl_rem(b, pl_add(b, pl_cluster_rank(b), s->op), t->p->cluster);
+        t->val[i] = pl_load(b, pl_at(b, pl_peer(b, t->buf[i], other), wg));
+    } else {
+        t->val[i] =
+            pl_load(b, pl_at(b, t->buf[i], pl_rem(b, pl_add(b, wg, s->op), t->p->n_warpgroups)));
+    }
+    meet(t, scope);
+}
+
+static void trace_OUT(struct tracer *t, int32_t i)
+{
+    pl_store(t->b, view_of(t, &stmt(t, i)->view), arg(t, stmt(t, i), 0, 0));
+}
+
+/* ---- regions ---- */
+
+static void trace_FOR(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = stmt(t, i);
+    pl_block k =
+        pl_for_begin(t->b, pl_lit_i(t->b, s->axis), arg(t, s, 0, 0), pl_lit_i(t->b, s->n), PL_LOC);
+    t->val[i] = pl_cast(t->b, k.iv, PL_I32);
+    trace_inside(t, i, k);
+}
+
+static void trace_WHILE(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    pl_val limit = s->args[0] == BODY_LIT ? pl_lit_i(b, s->lit_i) : arg(t, s, 0, 0);
+    pl_ref count = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
+    pl_block k = pl_loop_begin(b, PL_LOC);
+    pl_val goes_on = pl_lt(b, pl_load(b, count), limit);
+    if (s->args[1] >= 0)
+        goes_on = pl_and(b, goes_on, pl_eq(b, pl_and(b, pl_load(b, t->var[s->args[1]]), 1), 0));
+    if (s->op == 0)
+        pl_break_unless_at(b, goes_on, PL_LOC);
+    else
+        pl_break_if(b, pl_not(b, goes_on));
+    pl_store(b, count, pl_add(b, pl_load(b, count), 1));
+    trace_inside(t, i, k);
+}
+
+static void trace_IF(struct tracer *t, int32_t i)
+{
+    trace_inside(t, i, pl_if_begin(t->b, arg(t, stmt(t, i), 0, 0), PL_LOC));
+}
+
+static void trace_ELSE(struct tracer *t, int32_t i)
+{
+    trace_inside(t, i, pl_else_begin(t->b, PL_LOC));
+}
+
+struct staging {
+    struct tracer *t;
+    int32_t i;
+};
+
+static void copy_stage(pl_builder *b, pl_val step, pl_val slot, pl_bar full, void *user)
+{
+    const struct staging *g = user;
+    g->t->val[g->i] = pl_cast(b, step, PL_I32);
+    pl_copy_gmem_to_smem(b, view_of(g->t, &stmt(g->t, g->i)->view), pl_at(b, g->t->buf[g->i], slot),
+                         full);
+}
+
+/* The slots of the region's first statement. */
+static void trace_slot(struct tracer *t, int32_t i, int32_t owner, pl_val slot)
+{
+    if (!stmt(t, i)->is_dropped)
+        t->val[i] = pl_load(t->b, pl_at(t->b, t->buf[owner], slot));
+}
+
+static void trace_PIPELINE(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    struct staging g = {t, i};
+    const pl_pipeline_desc d = {.stages = s->n, .lag = s->op, .copies = copy_stage, .user = &g};
+    pl_val n = s->args[0] == BODY_LIT ? pl_lit_i(b, s->lit_i) : arg(t, s, 0, 0);
+    pl_commit_smem(b);
+    if (t->p->n_warpgroups > 1)
+        pl_bar_sync(b, PL_SCOPE_CTA);
+    pl_block k = pl_pipeline_begin(b, n, &d, PL_LOC);
+    trace_slot(t, i + 1, i, k.iv2);
+    trace_inside(t, i, k);
+}
+
+static void trace_SLOT(struct tracer *t, int32_t i) { (void)t, (void)i; }
+
+static pl_val n_steps(struct tracer *t, const struct body_stmt *s)
+{
+    return s->args[0] == BODY_LIT ? pl_lit_i(t->b, s->lit_i) : arg(t, s, 0, 0);
+}
+
+static void trace_PRODUCER(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    PL_WARP(b, 0, s->axis)
+    {
+        PL_FOR(b, k, 0, n_steps(t, s))
+        {
+            t->val[i] = pl_cast(b, k, PL_I32);
+            PL_PRODUCE(b, t->pipe[i], slot)
+            {
+                pl_copy_gmem_to_smem(b, view_of(t, &s->view), pl_at(b, t->buf[i], slot),
+                                     pl_full_now(b));
+            }
+        }
+    }
+}
+
+static void trace_ROLE(struct tracer *t, int32_t i)
+{
+    trace_inside(t, i, pl_role_begin(t->b, stmt(t, i)->n, -1, PL_LOC));
+}
+
+static void trace_CONSUME(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const int32_t producer = stmt(t, i)->args[0];
+    PL_FOR(b, k, 0, n_steps(t, stmt(t, producer)))
+    {
+        (void)k;
+        pl_block c = pl_consume_begin(b, t->pipe[producer], PL_LOC);
+        trace_slot(t, i + 1, producer, c.iv);
+        trace_inside(t, i, c);
+    }
+}
+
+/* ---- blocks ---- */
+
+static void (*const tracers[])(struct tracer *t, int32_t i) = {
+#define BODY(id, weight, level) [BODY_##id] = trace_##id,
+#include "tests/body.def"
+#undef BODY
+};
+
+static void trace_block(struct tracer *t, int32_t first, int32_t end)
+{
+    for (int32_t i = first; i < end; i = stmt(t, i)->end)
+        if (!stmt(t, i)->is_dropped)
+            tracers[stmt(t, i)->kind](t, i);
+}
+
+/* ---- allocation ---- */
+
+static pl_shape with_leading(int64_t n, pl_shape s)
+{
+    memmove(s.d + 1, s.d, 7 * sizeof s.d[0]);
+    s.d[0] = n;
+    s.rank++;
+    return s;
+}
+
+static void allocate_for(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    const pl_barrier_desc each = {.n_barriers = t->p->n_warpgroups, .n_arrivals = 1};
+    const pl_pipe_desc pipe = {.stages = s->n,
+                               .producer = PL_BY_COPIES,
+                               .consumer = PL_BY_THREADS,
+                               .n_consumers = t->p->n_warpgroups - 1};
+    if (s->kind == BODY_COPY_IN)
+        t->bar[i] = pl_barriers(b, &each);
+    if (s->kind == BODY_EXCHANGE)
+        t->buf[i] = pl_smem(b, s->t, with_leading(t->p->n_warpgroups, s->s), PL_SWIZZLE_NONE);
+    if (s->kind == BODY_PIPELINE || s->kind == BODY_PRODUCER)
+        t->buf[i] = pl_smem(b, s->t, with_leading(s->n, s->s), s->tr);
+    if (s->kind == BODY_PRODUCER)
+        t->pipe[i] = pl_pipe_make(b, &pipe);
+}
+
+static bool uses_array(const struct body_stmt *s, int32_t array)
+{
+    return !s->is_dropped && s->view.is_smem && s->view.base == array && s->view.n_steps >= 0;
+}
+
+static void allocate(struct tracer *t)
+{
+    const struct body *p = t->p;
+    for (int32_t k = 0; k < p->n_smem; k++) {
+        const struct body_smem *a = &p->smem[k];
+        bool is_used = false;
+        for (int32_t i = 0; i < p->n_stmts; i++)
+            is_used = is_used || uses_array(stmt(t, i), k);
+        if (is_used)
+            t->smem[k] = pl_smem(
+                t->b, a->t, a->has_leading ? with_leading(p->n_warpgroups, a->s) : a->s, a->tr);
+    }
+    for (int32_t i = 0; i < p->n_stmts; i++)
+        if (!stmt(t, i)->is_dropped)
+            allocate_for(t, i);
+}
+
+/* Shared memory starts as zeros: each unit clears its own part. */
+static void clear(struct tracer *t)
+{
+    pl_builder *b = t->b;
+    for (int32_t k = 0; k < t->p->n_smem; k++) {
+        const struct body_smem *a = &t->p->smem[k];
+        if (t->smem[k].id == 0)
+            continue;
+        pl_val zero = a->t == PL_PRED ? pl_ne(b, t->val[0], t->val[0]) : pl_lit_i(b, 0);
+        pl_store(b, a->has_leading ? pl_at(b, t->smem[k], t->val[1]) : t->smem[k], zero);
+    }
+}
+
+void body_trace(pl_builder *b, const struct body *p)
+{
+    struct tracer t = {.b = b, .p = p};
+    if (p->n_warpgroups > 1)
+        pl_block_warpgroups(b, p->n_warpgroups);
+    if (p->cluster > 1)
+        pl_block_cluster(b, p->cluster, 1, 1);
+    allocate(&t);
+    trace_block(&t, 0, 2); /* the ids that views and barriers take */
+    clear(&t);
+    trace_block(&t, 2, p->n_stmts);
+}
