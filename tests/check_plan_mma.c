@@ -219,6 +219,51 @@ START_TEST(values_pass_every_pair_of_layouts)
 }
 END_TEST
 
+/* z = x, loaded as an accumulator lies and stored as an operand of bytes. */
+static void trade_body(pl_builder *b, const void *params)
+{
+    const struct through_params *p = params;
+    const pl_shape s = PL_SHAPE(p->rows, p->cols);
+    const pl_load_opt from = {.layout = pl_layout_of(PL_LAYOUT_WGMMA)};
+    pl_val v = pl_load_ex(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0), s), &from);
+    pl_store(b, pl_window(b, pl_param(b, 1), PL_OFF(b, 0, 0), s),
+             pl_layout_cast(b, v, pl_layout_of(PL_LAYOUT_MMA_A)));
+}
+TENSORS(trade, 1, 1);
+
+START_TEST(quads_trade_bytes_without_shared_memory)
+{
+    static const pl_dtype types[] = {PL_I8, PL_U8, PL_E4M3, PL_E5M2};
+    const pl_dtype t = types[_i];
+    const struct through_params p = {.rows = 64 << random_below(&rnd, 2),
+                                     .cols = 32 + 32 * (int32_t)random_below(&rnd, 4)};
+    driver_use(90, policies[0]);
+    ck_assert_int_eq(emu.configure("check", "race"), 0);
+    pl_tensor x = tensor_new(t, PL_SHAPE(p.rows, p.cols), 0, 0),
+              z = tensor_new(t, PL_SHAPE(p.rows, p.cols), 0, 0);
+    void *hx = fill_random(&x);
+    struct ask a = {.kernel = &trade,
+                    .params = &p,
+                    .params_bytes = sizeof p,
+                    .arch = 90,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(z)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    struct build *b = build_ok(&a);
+    ck_assert_uint_eq(b->plan.launch.smem_bytes, 0);
+    expect_read_back(b);
+    text_assembles(b);
+    launch_ok(b, &a);
+    build_free(b);
+    void *got = fetch(&z);
+    ck_assert_mem_eq(got, hx, tensor_span(&x));
+    free(hx);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&z);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     rnd = random_start("check_plan_mma");
@@ -228,6 +273,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES * N_CHIPS);
     tcase_add_loop_test(t, a_sum_starts_from_one_number, 0, N_CHIPS);
     tcase_add_loop_test(t, values_pass_every_pair_of_layouts, 0, N_KINDS);
+    tcase_add_loop_test(t, quads_trade_bytes_without_shared_memory, 0, 4);
     suite_add_tcase(s, t);
     return s;
 }

@@ -27,6 +27,13 @@ static uint32_t whole_array(pl_dtype t, const pl_shape *s)
     return n > UINT32_MAX / 16 ? UINT32_MAX / 2 : ((uint32_t)n * es + 15) / 16 * 16;
 }
 
+/* In this layout, with no way through scratch. */
+static bool stays(const struct pl_lower *l, uint32_t val, const struct pl_lay *want)
+{
+    const struct pl_lay *lay = &l->lays[val];
+    return pl_lay_same(want, lay) || pl_lay_is_trade(pl_ir_op(l->fn, val)->dtype, lay, want);
+}
+
 /* Of the operands that are brought into other layouts. */
 static uint32_t operands_need(const struct pl_lower *l, uint32_t id)
 {
@@ -35,7 +42,7 @@ static uint32_t operands_need(const struct pl_lower *l, uint32_t id)
     for (uint32_t i = 0; i < op->n_args; i++) {
         struct pl_lay want;
         const struct pl_op *arg = pl_ir_op(l->fn, op->args[i]);
-        if (!pl_lay_wanted(l, id, i, &want) || pl_lay_same(&want, &l->lays[op->args[i]]))
+        if (!pl_lay_wanted(l, id, i, &want) || stays(l, op->args[i], &want))
             continue;
         const uint32_t n = whole_array(arg->dtype, &arg->shape);
         need = n > need ? n : need;
@@ -96,7 +103,7 @@ static uint32_t own_need(const struct pl_lower *l, uint32_t id)
     if (arg->shape.rank == 0 || pl_shape_n_elems(&arg->shape) <= 0)
         return 0;
     if (only_adds_an_axis(l, id) ||
-        (op->code == PL_OP_LAYOUT_CAST && pl_lay_same(&l->lays[id], &l->lays[op->args[0]])))
+        (op->code == PL_OP_LAYOUT_CAST && stays(l, op->args[0], &l->lays[id])))
         return 0;
     if (op->code == PL_OP_REDUCE)
         return reduce_need(l, id);
@@ -364,6 +371,8 @@ void pl_lower_broadcast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in,
                                 struct pl_lay lay)
 {
+    if (pl_lay_is_trade(in->dtype, &in->lay, &lay))
+        return pl_lval_trade(l, in, lay);
     struct pl_lval out = pl_lval_make(l, in->dtype, lay);
     pl_scratch_begin(l);
     pl_scratch_write(l, s, in);
@@ -386,7 +395,8 @@ void pl_lower_layout_cast(struct pl_lower *l, uint32_t id, const struct pl_op *o
         l->vals[id] = in;
         return;
     }
-    pl_note_relayout(l, op, &in.lay, &l->lays[id]);
+    if (!pl_lay_is_trade(in.dtype, &in.lay, &l->lays[id]))
+        pl_note_relayout(l, op, &in.lay, &l->lays[id]);
     l->vals[id] = pl_lval_relayout(l, &op->shape, &in, l->lays[id]);
 }
 

@@ -1,6 +1,7 @@
 /*
  * Fragment layouts in the plan: the tables of src/ir/fragment.def as index math of a thread, and values brought from one layout to
- * another. A conversion goes through the unit's scratch area, whatever the two layouts are.
+ * another. A conversion goes through the unit's scratch area, whatever the two layouts are, but for bytes of an accumulator that become
+ * an operand: the lanes of a quad trade them.
  */
 #include "src/plan/lower.h"
 
@@ -297,6 +298,61 @@ bool pl_lay_wanted(const struct pl_lower *l, uint32_t id, uint32_t i, struct pl_
     }
 }
 
+/* ---- bytes traded in quads ---- */
+
+bool pl_lay_is_trade(pl_dtype t, const struct pl_lay *from, const struct pl_lay *to)
+{
+    return pl_elem_bytes(t) == 1 && t != PL_PRED && from->frag == PL_FRAG_WGMMA &&
+           to->frag == PL_FRAG_WGMMA_8BIT && from->reduced == 0 && to->reduced == 0;
+}
+
+static pl_reg permute(struct pl_lower *l, pl_reg x, pl_reg y, struct pl_opnd bytes)
+{
+    return pl_build_op3(&l->b, PL_STEP_permute, PL_ST_NONE, pl_opnd_reg(x), pl_opnd_reg(y), bytes);
+}
+
+/* Of a lane of the quad, by the lowest two bits of `lane`. PTX ISA, shfl.sync: segments of 4 lanes. */
+static pl_reg of_quad(struct pl_lower *l, pl_reg x, struct pl_opnd lane)
+{
+    enum { SEGMENTS = 0x1c1f };
+    return pl_build_value(&l->b,
+                          &(struct pl_sdesc){.op = PL_STEP_shuffle,
+                                             .attrs = {PL_SA_LANE_idx},
+                                             .n = 4,
+                                             .opnds = {pl_opnd_reg(x), lane, pl_opnd_imm(SEGMENTS),
+                                                       pl_opnd_imm(-1)}});
+}
+
+/*
+ * Of 16 columns of a row, lane q of a quad has 2q, 2q + 1 and 2q + 8, 2q + 9, as the halves of a word, and is to have 4q to 4q + 3: those lie
+ * in lanes 2q and 2q + 1, modulo 4, in the lower halves for the first two lanes and in the upper ones for the others.
+ */
+struct pl_lval pl_lval_trade(struct pl_lower *l, const struct pl_lval *in, struct pl_lay lay)
+{
+    enum { LOWER = 0x5410, UPPER = 0x7632, RUNS = 2 };
+    struct pl_lval out = pl_lval_make(l, in->dtype, lay);
+    pl_reg *words = pl_arena_array(l->arena, lay.n_chunks, sizeof *words);
+    const struct pl_opnd rank = pl_lower_rank(l), even = pl_ix_shl(&l->b, PL_ST_u32, rank, 1),
+                         odd = pl_ix_add(&l->b, PL_ST_u32, even, pl_opnd_imm(1));
+    const pl_reg is_first = pl_build_compare(&l->b, PL_SA_CMP_eq, PL_ST_u32,
+                                             pl_ix_and(&l->b, PL_ST_u32, rank, 2), pl_opnd_imm(0));
+    const struct pl_opnd half =
+        pl_opnd_reg(pl_build_op3(&l->b, PL_STEP_select, PL_ST_b32, pl_opnd_imm(LOWER),
+                                 pl_opnd_imm(UPPER), pl_opnd_reg(is_first)));
+    for (uint32_t k = 0; words != NULL && k < lay.n_chunks; k++) {
+        const uint32_t from = k / RUNS * 2 * RUNS + k % RUNS; /* its tiles are half as wide */
+        pl_reg pair[2];
+        pl_regs_to_words(l, in, in->lay.vec, from, &pair[0]);
+        pl_regs_to_words(l, in, in->lay.vec, from + RUNS, &pair[1]);
+        const pl_reg own = permute(l, pair[0], pair[1], pl_opnd_imm(LOWER));
+        words[k] = permute(l, of_quad(l, own, even), of_quad(l, own, odd), half);
+    }
+    out.words = words;
+    return out;
+}
+
+/* ---- operands ---- */
+
 static const char *lay_name(struct pl_lower *l, const struct pl_lay *lay)
 {
     if (lay->frag == PL_FRAG_STRIDED)
@@ -326,7 +382,8 @@ void pl_operands_convert(struct pl_lower *l, uint32_t id, struct pl_lval saved[P
         if (!pl_lay_wanted(l, id, i, &want) || l->vals[val].regs == NULL ||
             l->vals[val].lay.is_splat || pl_lay_same(&want, &l->vals[val].lay))
             continue;
-        pl_note_relayout(l, op, &saved[i].lay, &want);
+        if (!pl_lay_is_trade(saved[i].dtype, &saved[i].lay, &want))
+            pl_note_relayout(l, op, &saved[i].lay, &want);
         l->vals[val] = pl_lval_relayout(l, &pl_ir_op(l->fn, val)->shape, &saved[i], want);
     }
 }

@@ -253,6 +253,9 @@ void pl_frag_coords(struct pl_lower *l, const pl_shape *s, const struct pl_lay *
                     struct pl_coord out[2]);
 /* The layout in which op `id` needs its i-th operand; false: in any. */
 bool pl_lay_wanted(const struct pl_lower *l, uint32_t id, uint32_t i, struct pl_lay *out);
+/* Do the lanes of each quad make the one layout from the other by trading bytes? */
+bool pl_lay_is_trade(pl_dtype t, const struct pl_lay *from, const struct pl_lay *to);
+struct pl_lval pl_lval_trade(struct pl_lower *l, const struct pl_lval *in, struct pl_lay lay);
 /* Bring operands into the layouts that their op needs, and back (a value has one layout for all its other users). */
 void pl_operands_convert(struct pl_lower *l, uint32_t id, struct pl_lval saved[PL_OP_MAX_ARGS]);
 void pl_operands_restore(struct pl_lower *l, uint32_t id,
@@ -390,7 +393,7 @@ void pl_scratch_write(struct pl_lower *l, const pl_shape *s, const struct pl_lva
 pl_reg pl_lay_guard(struct pl_lower *l, const struct pl_lay *lay, int64_t n_elems, uint32_t k);
 /* A value that the caller needs in strided chunks (pl_scratch_need counted it). */
 struct pl_lval pl_lval_strided(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in);
-/* The value in another layout, through scratch (pl_scratch_need counted it). */
+/* The value in another layout, through scratch unless it is a trade (pl_scratch_need counted it). */
 struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const struct pl_lval *in,
                                 struct pl_lay lay);
 /* What a warpgroup reduced, v in the type of the accumulation, with the parts of all that are in the op's scope (reduce_units.c). */
