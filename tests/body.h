@@ -109,6 +109,12 @@ static inline int64_t body_n_elems(const pl_shape *s)
     return n;
 }
 
+/* The next statement is a SLOT that only holds a second view. */
+static inline bool body_has_second(enum body_kind k)
+{
+    return k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT;
+}
+
 static inline bool body_is_region(enum body_kind k)
 {
     return k == BODY_FOR || k == BODY_WHILE || k == BODY_IF || k == BODY_ELSE ||

@@ -41,7 +41,8 @@ static void fill_tensors(struct draw *d)
 void body_draw(struct body *p, uint64_t seed, int32_t arch)
 {
     *p = (struct body){.seed = seed, .arch = arch};
-    struct draw d = {.p = p, .r = {seed}, .level = PL_SCOPE_GPU, .unfinished = BODY_NONE};
+    struct draw d = {
+        .p = p, .r = {seed}, .level = PL_SCOPE_GPU, .unfinished = BODY_NONE, .busy = BODY_NONE};
     p->has_roles = draw_chance(&d, 15);
     p->n_warpgroups = p->has_roles          ? 2 + draw_below(&d, 2)
                       : draw_chance(&d, 60) ? 1
@@ -56,7 +57,8 @@ void body_draw(struct body *p, uint64_t seed, int32_t arch)
         PL_FACT_UNIT_STRIDE | PL_FACT_DENSE | PL_FACT_ALIGN16};
     p->facts = choices[draw_below(&d, PL_COUNT(choices))];
     for (int i = 0; i < DRAW_N_SHAPES; i++)
-        d.shapes[i] = draw_shape(&d);
+        d.shapes[i] = i == 0 && draw_chance(&d, 30) ? PL_SHAPE(64, 8 * draw_between(&d, 1, 4))
+                                                    : draw_shape(&d); /* a product's */
     struct body_stmt *s = draw_add(&d, BODY_ID, PL_I32, NULL);
     draw_know(s, 0, p->n_ctas - 1), s->level = PL_SCOPE_CTA;
     s = draw_add(&d, BODY_ID, PL_I32, NULL);
@@ -118,7 +120,9 @@ void body_settle(struct body *p)
         n = 0;
         for (int32_t i = 0; i < p->n_stmts; i++) {
             struct body_stmt *s = &p->stmts[i];
-            const bool has_second = s->kind == BODY_COPY_IN || s->kind == BODY_COPY_OUT;
+            if (s->kind == BODY_WAIT && s->is_dropped)
+                p->stmts[s->args[0]].is_dropped = true;
+            const bool has_second = body_has_second(s->kind);
             s->is_dropped = s->is_dropped || uses_gone(p, s) || (has_second && uses_gone(p, s + 1));
             for (int32_t k = i + 1; s->is_dropped && k < s->end + has_second; k++)
                 p->stmts[k].is_dropped = true;

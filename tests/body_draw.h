@@ -10,6 +10,7 @@ struct draw {
     struct random_source r;
     int32_t visible[BODY_MAX_STMTS], n_visible;
     int32_t unfinished; /* a statement whose operands are being drawn; BODY_NONE */
+    int32_t busy;       /* an array that a copy may be filling; BODY_NONE */
     int32_t depth, n_loops;
     pl_scope level; /* of the conditions around */
     bool is_in_role;
@@ -66,6 +67,7 @@ int32_t draw_output_view(struct draw *d, pl_dtype t, const pl_shape *s, bool is_
 pl_transforms draw_transforms(struct draw *d, pl_dtype t, const pl_shape *s);
 bool draw_smem_view(struct draw *d, pl_dtype t, const pl_shape *s, bool may_turn,
                     struct body_view *v);
+bool draw_smem_element(struct draw *d, pl_dtype t, struct body_view *v);
 
 /* ---- body_draw_value.c, body_draw_memory.c, body_draw_region.c: false when the statement cannot stand here ---- */
 

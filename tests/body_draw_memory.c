@@ -15,11 +15,12 @@ bool draw_LOAD(struct draw *d)
     const pl_shape shape = draw_chance(d, 15) ? (pl_shape){0} : draw_like_shape(d);
     pl_dtype t = draw_memory_type(d);
     struct body_view v;
-    bool is_smem = shape.rank > 0 && draw_chance(d, 45);
+    bool is_smem = draw_chance(d, 45);
     if (is_smem && d->p->n_smem > 0 && draw_chance(d, 70))
         t = d->p->smem[draw_below(d, d->p->n_smem)].t;
     if (is_smem)
-        is_smem = draw_smem_view(d, t, &shape, true, &v);
+        is_smem =
+            shape.rank == 0 ? draw_smem_element(d, t, &v) : draw_smem_view(d, t, &shape, true, &v);
     if (!is_smem && !draw_input_view(d, t, &shape, PL_SCOPE_WARPGROUP, &v))
         return false;
     struct body_stmt *s = draw_add(d, BODY_LOAD, t, &shape);
@@ -42,6 +43,10 @@ static int32_t pick_for_smem(struct draw *d, bool may_turn, struct body_view *v)
     pl_dtype_set types = DRAW_ALL;
     if (d->p->n_smem > 0 && draw_chance(d, 60))
         types = (pl_dtype_set)1 << d->p->smem[draw_below(d, d->p->n_smem)].t;
+    if (draw_chance(d, 20)) {
+        const int32_t one = draw_pick(d, types, NULL, WANT_SCALAR);
+        return one >= 0 && draw_smem_element(d, draw_stmt(d, one)->t, v) ? one : BODY_NONE;
+    }
     const int32_t i = draw_pick(d, types, NULL, WANT_ARRAY);
     return i >= 0 && draw_smem_view(d, draw_stmt(d, i)->t, &draw_stmt(d, i)->s, may_turn, v)
                ? i
@@ -124,23 +129,36 @@ bool draw_COPY_IN(struct draw *d)
     if (!draw_smem_view(d, t, &shape, false, &to) ||
         !draw_input_view(d, t, &shape, PL_SCOPE_WARPGROUP, &from))
         return false;
+    const int32_t pred =
+        draw_chance(d, 20) ? draw_pick(d, DRAW_PREDS, NULL, WANT_SCALAR) : BODY_NONE;
     struct body_stmt *s = draw_add(d, BODY_COPY_IN, PL_DTYPE_NONE, NULL);
+    const int32_t copy = draw_index_of(d, s);
+    s->args[0] = pred;
     s->view = to;
-    struct body_stmt *src =
-        draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL); /* has the other view only */
-    src->view = from;
+    s->op = draw_chance(d, 25) ? PL_HOW_ELEMENTS : PL_HOW_AUTO;
+    s->n = d->busy < 0 && draw_has_room(d) && draw_chance(d, 40); /* waited for later */
+    draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = from;     /* has the other view only */
+    if (s->n == 0)
+        return true;
+    d->busy = to.base;
+    draw_block(d, draw_between(d, 1, 3));
+    draw_add(d, BODY_WAIT, PL_DTYPE_NONE, NULL)->args[0] = copy;
+    d->busy = BODY_NONE;
     return true;
 }
+
+bool draw_WAIT(struct draw *d) { return (void)d, false; }
 
 bool draw_COPY_OUT(struct draw *d)
 {
     if (d->p->n_smem == 0)
         return false;
-    const struct body_smem *a = &d->p->smem[draw_below(d, d->p->n_smem)];
+    const int32_t which = draw_below(d, d->p->n_smem);
+    const struct body_smem *a = &d->p->smem[which];
     pl_shape shape = a->s;
     struct body_view from, to;
     const pl_dtype t = a->t;
-    if (shape.rank > 3 || !draw_smem_view(d, t, &shape, false, &from))
+    if (which == d->busy || shape.rank > 3 || !draw_smem_view(d, t, &shape, false, &from))
         return false;
     const int32_t k = draw_output_view(d, t, &shape, false, &to);
     if (k < 0)
@@ -204,6 +222,34 @@ bool draw_EXCHANGE(struct draw *d)
     s->n = (int32_t)(is_wide ? PL_SCOPE_CLUSTER : PL_SCOPE_CTA);
     s->op = 1;
     s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
+    return true;
+}
+
+static bool is_product_shape(const pl_shape *s)
+{
+    return s->rank == 2 && s->d[0] == 64 && s->d[1] % 8 == 0 && s->d[1] <= 32;
+}
+
+bool draw_PRODUCT(struct draw *d)
+{
+    const pl_dtype_set types =
+        PL_DT(F16) | PL_DT(BF16) | PL_DT(I8) | (d->p->arch >= 89 ? PL_DT(E4M3) | PL_DT(E5M2) : 0);
+    const pl_dtype t = draw_type(d, types);
+    const pl_shape like = d->shapes[draw_below(d, DRAW_N_SHAPES)],
+                   shape = is_product_shape(&like) ? like : PL_SHAPE(64, 8 * draw_between(d, 1, 4));
+    const int64_t k = 256 / pl_dtype_bits(t) * draw_between(d, 1, 2);
+    const pl_shape left = PL_SHAPE(64, k), right = PL_SHAPE(shape.d[1], k);
+    struct body_view x, y;
+    if (!draw_input_view(d, t, &left, PL_SCOPE_WARPGROUP, &x) ||
+        !draw_input_view(d, t, &right, PL_SCOPE_WARPGROUP, &y))
+        return false;
+    d->p->tensors[x.base].is_small = d->p->tensors[y.base].is_small = true;
+    struct body_stmt *s = draw_add(d, BODY_PRODUCT, draw_is_float(t) ? PL_F32 : PL_I32, &shape);
+    s->view = x;
+    s->op = d->p->arch == 90 && draw_chance(d, 50); /* wgmma */
+    s->n = (int32_t)k;
+    draw_know(s, 0, 49.0 * (double)k);
+    draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = y;
     return true;
 }
 

@@ -398,6 +398,9 @@ bool draw_LAYOUT_CAST(struct draw *d)
     struct body_stmt *s = draw_add(d, BODY_LAYOUT_CAST, x.t, &x.s);
     s->args[0] = i;
     s->layout = draw_layout(d, &x.s);
+    if (x.s.rank == 2 && x.s.d[0] % 64 == 0 && x.s.d[1] % 8 == 0 && pl_dtype_bits(x.t) == 32 &&
+        draw_chance(d, 50))
+        s->layout = pl_layout_of(draw_chance(d, 50) ? PL_LAYOUT_WGMMA : PL_LAYOUT_MMA_ACC);
     s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
     return true;
 }

@@ -201,7 +201,7 @@ static int32_t draw_array(struct draw *d, pl_dtype t, const pl_shape *s)
     for (int i = 0; i < p->n_smem; i++) {
         const struct body_smem *a = &p->smem[i];
         const int extra = a->s.rank - s->rank;
-        bool fits = a->t == t && (extra == 0 || extra == 1);
+        bool fits = i != d->busy && a->t == t && (extra == 0 || extra == 1);
         for (int k = 0; fits && k < s->rank; k++)
             fits = a->s.d[extra + k] >= s->d[k];
         if (fits)
@@ -236,20 +236,38 @@ bool draw_smem_view(struct draw *d, pl_dtype t, const pl_shape *s, bool may_turn
         have.rank--;
         memmove(have.d, have.d + 1, 4 * sizeof have.d[0]);
     }
-    const bool is_whole = memcmp(have.d, s->d, (size_t)s->rank * sizeof s->d[0]) == 0;
+    const bool turns = may_turn && s->rank >= 2 && draw_chance(d, 20) &&
+                       have.d[s->rank - 1] >= s->d[s->rank - 2] &&
+                       have.d[s->rank - 2] >= s->d[s->rank - 1];
+    const pl_shape w = turns ? swapped(*s) : *s;
+    const bool is_whole = memcmp(have.d, w.d, (size_t)w.rank * sizeof w.d[0]) == 0;
     if (!is_whole) {
         struct body_view_step *st = draw_step(v, BODY_WINDOW);
-        st->s = *s;
-        for (int i = 0; i < s->rank; i++)
-            st->at[i] = draw_index(d, 0, (int32_t)(have.d[i] - s->d[i]), PL_SCOPE_WARPGROUP);
-    } else if (may_turn && s->rank >= 2 && s->d[s->rank - 1] == s->d[s->rank - 2] &&
-               draw_chance(d, 30)) {
-        draw_step(v, BODY_TRANSPOSE);
-    } else if (may_turn && s->rank == 2 && a->tr.swizzle_bytes == 0 && draw_chance(d, 15)) {
+        st->s = w;
+        for (int i = 0; i < w.rank; i++)
+            st->at[i] = draw_index(d, 0, (int32_t)(have.d[i] - w.d[i]), PL_SCOPE_WARPGROUP);
+    } else if (may_turn && !turns && s->rank == 2 && a->tr.swizzle_bytes == 0 &&
+               draw_chance(d, 15)) {
         struct body_view_step *st = draw_step(v, BODY_RESHAPE); /* there and back */
         st->s = (pl_shape){.rank = 1, .d = {body_n_elems(s)}};
         draw_step(v, BODY_RESHAPE)->s = *s;
     }
+    if (turns)
+        draw_step(v, BODY_TRANSPOSE);
     v->s = *s;
+    return true;
+}
+
+bool draw_smem_element(struct draw *d, pl_dtype t, struct body_view *v)
+{
+    const int32_t n = d->p->n_smem, k = n == 0 ? BODY_NONE : draw_below(d, n);
+    if (k < 0 || k == d->busy || d->p->smem[k].t != t)
+        return false;
+    const struct body_smem *a = &d->p->smem[k];
+    *v = (struct body_view){.is_smem = true, .base = k};
+    if (a->has_leading)
+        draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0};
+    for (int i = 0; i < a->s.rank; i++)
+        draw_step(v, BODY_AT)->at[0] = draw_index(d, 0, (int32_t)a->s.d[i] - 1, PL_SCOPE_WARPGROUP);
     return true;
 }

@@ -351,8 +351,12 @@ static void copy(struct machine *m, int32_t u, const struct body_view *from,
 
 static void eval_COPY_IN(struct machine *m, int32_t u, int32_t i)
 {
-    copy(m, u, &stmt(m, i + 1)->view, &stmt(m, i)->view);
+    const struct body_stmt *s = stmt(m, i);
+    if (s->args[0] < 0 || m->val[u][s->args[0]][0] != 0)
+        copy(m, u, &stmt(m, i + 1)->view, &s->view);
 }
+
+static void eval_WAIT(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 
 static void eval_COPY_OUT(struct machine *m, int32_t u, int32_t i)
 {
@@ -370,6 +374,23 @@ static void eval_ATOMIC(struct machine *m, int32_t u, int32_t i)
         room(m, u, i)[e] = old;
         write_view(m, u, &s->view, e,
                    body_op2(ops[s->op], stmt(m, s->args[0])->t, old, elem(m, u, s->args[0], e)));
+    }
+}
+
+/* Rows of both operands, K last. */
+static void eval_PRODUCT(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const struct body_view *x = &s->view, *y = &stmt(m, i + 1)->view;
+    const pl_dtype t = m->p->tensors[x->base].t;
+    uint64_t *out = room(m, u, i);
+    for (int64_t e = 0; e < body_n_elems(&s->s); e++) {
+        uint64_t sum = 0;
+        for (int64_t k = 0; k < s->n; k++)
+            sum =
+                body_fma(s->t, body_cast(s->t, t, read_view(m, u, x, e / s->s.d[1] * s->n + k, 0)),
+                         body_cast(s->t, t, read_view(m, u, y, e % s->s.d[1] * s->n + k, 0)), sum);
+        out[e] = sum;
     }
 }
 

@@ -11,6 +11,7 @@ struct tracer {
     pl_ref buf[BODY_MAX_STMTS]; /* stages; what units exchange */
     pl_bar bar[BODY_MAX_STMTS];
     pl_pipe pipe[BODY_MAX_STMTS];
+    pl_ref acc[BODY_MAX_STMTS];
 };
 
 static const struct body_stmt *stmt(const struct tracer *t, int32_t i) { return &t->p->stmts[i]; }
@@ -212,14 +213,29 @@ static void trace_SET(struct tracer *t, int32_t i)
     pl_store(t->b, t->var[stmt(t, i)->args[0]], arg(t, stmt(t, i), 1, 1));
 }
 
+/* The unit's of a copy's barriers. */
+static pl_bar own_bar(struct tracer *t, int32_t i)
+{
+    return t->p->n_warpgroups > 1 ? pl_bar_at(t->b, t->bar[i], t->val[1]) : t->bar[i];
+}
+
 static void trace_COPY_IN(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    pl_ref from = view_of(t, &stmt(t, i + 1)->view), to = view_of(t, &stmt(t, i)->view);
-    pl_bar bar = t->p->n_warpgroups > 1 ? pl_bar_at(b, t->bar[i], t->val[1]) : t->bar[i];
+    const struct body_stmt *s = stmt(t, i);
+    pl_ref from = view_of(t, &stmt(t, i + 1)->view), to = view_of(t, &s->view);
+    pl_copy_opt o = {.how = (pl_how)s->op};
+    if (s->args[0] >= 0)
+        o.pred = arg(t, s, 0, 0);
     pl_commit_smem(b);
-    pl_copy_gmem_to_smem(b, from, to, bar);
-    pl_barrier_wait(b, bar);
+    pl_copy_gmem_to_smem_ex(b, from, to, own_bar(t, i), &o);
+    if (s->n == 0)
+        pl_barrier_wait(b, own_bar(t, i));
+}
+
+static void trace_WAIT(struct tracer *t, int32_t i)
+{
+    pl_barrier_wait(t->b, own_bar(t, stmt(t, i)->args[0]));
 }
 
 static void trace_COPY_OUT(struct tracer *t, int32_t i)
@@ -262,6 +278,33 @@ static void trace_EXCHANGE(struct tracer *t, int32_t i)
             pl_load(b, pl_at(b, t->buf[i], pl_rem(b, pl_add(b, wg, s->op), t->p->n_warpgroups)));
     }
     meet(t, scope);
+}
+
+/* Both operands in shared memory, K innermost. */
+static pl_val by_wgmma(struct tracer *t, int32_t i, pl_val x, pl_val y)
+{
+    pl_builder *b = t->b;
+    pl_ref left = pl_at(b, t->buf[i], t->val[1]), right = pl_at(b, t->buf[i + 1], t->val[1]);
+    pl_store(b, left, x);
+    pl_store(b, right, y);
+    pl_commit_smem(b);
+    pl_wgmma_if(b, t->acc[i], left, pl_transpose(b, right), 0);
+    pl_wgmma_wait(b, 0);
+    return pl_acc_load(b, t->acc[i]);
+}
+
+static void trace_PRODUCT(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    pl_ref x = view_of(t, &s->view), y = view_of(t, &stmt(t, i + 1)->view);
+    if (s->op == 1) {
+        pl_val left = pl_load(b, x);
+        t->val[i] = by_wgmma(t, i, left, pl_load(b, y));
+        return;
+    }
+    pl_val left = pl_load(b, x), right = pl_load(b, pl_transpose(b, y));
+    t->val[i] = pl_mma(b, left, right, is_float(s->t) ? pl_lit_f(b, 0.0) : pl_lit_i(b, 0));
 }
 
 static void trace_OUT(struct tracer *t, int32_t i)
@@ -411,6 +454,19 @@ static pl_shape with_leading(int64_t n, pl_shape s)
     return s;
 }
 
+static void allocate_product(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    const pl_dtype operand = t->p->tensors[s->view.base].t;
+    for (int k = 0; k < 2; k++)
+        t->buf[i + k] = pl_smem(
+            b, operand,
+            with_leading(t->p->n_warpgroups, PL_SHAPE(k == 0 ? s->s.d[0] : s->s.d[1], s->n)),
+            pl_mma_transforms(b, operand, s->n));
+    t->acc[i] = pl_acc(b, s->t, s->s);
+}
+
 static void allocate_for(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
@@ -420,6 +476,8 @@ static void allocate_for(struct tracer *t, int32_t i)
                                .producer = PL_BY_COPIES,
                                .consumer = PL_BY_THREADS,
                                .n_consumers = t->p->n_warpgroups - 1};
+    if (s->kind == BODY_PRODUCT && s->op == 1)
+        allocate_product(t, i);
     if (s->kind == BODY_COPY_IN)
         t->bar[i] = pl_barriers(b, &each);
     if (s->kind == BODY_EXCHANGE)
