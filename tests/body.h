@@ -112,7 +112,7 @@ static inline int64_t body_n_elems(const pl_shape *s)
 /* The next statement is a SLOT that only holds a second view. */
 static inline bool body_has_second(enum body_kind k)
 {
-    return k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT;
+    return k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT || k == BODY_ROWS;
 }
 
 static inline bool body_is_region(enum body_kind k)

@@ -147,6 +147,49 @@ bool draw_COPY_IN(struct draw *d)
     return true;
 }
 
+/* Rows of a rank-2 input by a rank-1 index, some of them outside. */
+bool draw_ROWS(struct draw *d)
+{
+    const pl_shape shape = draw_like_shape(d);
+    const pl_dtype t = draw_memory_type(d);
+    struct body_view to;
+    if (shape.rank != 2 || !draw_smem_view(d, t, &shape, false, &to))
+        return false;
+    const pl_shape index = PL_SHAPE(shape.d[0]),
+                   from = PL_SHAPE(draw_between(d, 1, 30), shape.d[1]);
+    int32_t i = draw_pick(d, PL_DT(I32), &index, WANT_ANY);
+    if (i < 0 || !draw_stmt(d, i)->is_integral || draw_stmt(d, i)->hi > 1000) {
+        struct body_stmt *rows = draw_add(d, BODY_IOTA, PL_I32, &index);
+        draw_know(rows, 0, (double)(index.d[0] - 1));
+        i = draw_index_of(d, rows);
+    }
+    const int32_t base = draw_tensor(d, t, &from, PL_ROLE_IN);
+    if (base < 0)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_ROWS, PL_DTYPE_NONE, NULL);
+    s->args[0] = i;
+    s->view = to;
+    struct body_stmt *src = draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL);
+    src->view = (struct body_view){.base = base, .s = from};
+    return true;
+}
+
+bool draw_SEND(struct draw *d)
+{
+    const int32_t i = draw_pick(d, DRAW_ALL, NULL, WANT_ARRAY);
+    if (i < 0 || d->p->cluster == 1)
+        return false;
+    const struct body_stmt x = *draw_stmt(d, i);
+    if (x.s.d[x.s.rank - 1] * pl_dtype_bits(x.t) % 32 != 0 || x.t == PL_PRED)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_SEND, x.t, &x.s);
+    s->args[0] = i;
+    s->n = PL_SCOPE_CLUSTER;
+    s->op = 1;
+    s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
+    return true;
+}
+
 bool draw_WAIT(struct draw *d) { return (void)d, false; }
 
 bool draw_COPY_OUT(struct draw *d)

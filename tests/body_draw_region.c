@@ -189,8 +189,10 @@ static const struct {
 
 static bool may_stand(const struct draw *d, enum body_kind k)
 {
-    if (kinds[k].weight == 0 ||
-        (kinds[k].level == 'A' && (d->is_in_role || d->level < PL_SCOPE_CTA)))
+    const pl_scope least = kinds[k].level == 'C'   ? PL_SCOPE_CLUSTER
+                           : kinds[k].level == 'A' ? PL_SCOPE_CTA
+                                                   : PL_SCOPE_WARPGROUP;
+    if (kinds[k].weight == 0 || d->level < least || (least > PL_SCOPE_WARPGROUP && d->is_in_role))
         return false;
     return !body_is_region(k) || (d->depth < MAX_DEPTH && draw_has_room(d));
 }

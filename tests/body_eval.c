@@ -356,6 +356,19 @@ static void eval_COPY_IN(struct machine *m, int32_t u, int32_t i)
         copy(m, u, &stmt(m, i + 1)->view, &s->view);
 }
 
+static void eval_ROWS(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const struct body_view *from = &stmt(m, i + 1)->view;
+    const int64_t width = s->view.s.d[1];
+    for (int64_t e = 0; e < body_n_elems(&s->view.s); e++) {
+        const int64_t row = body_to_int(PL_I32, elem(m, u, s->args[0], e / width));
+        write_view(
+            m, u, &s->view, e,
+            row < 0 || row >= from->s.d[0] ? 0 : read_view(m, u, from, row * width + e % width, 0));
+    }
+}
+
 static void eval_WAIT(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 
 static void eval_COPY_OUT(struct machine *m, int32_t u, int32_t i)
@@ -402,6 +415,17 @@ static void eval_EXCHANGE(struct machine *m, int32_t u, int32_t i)
     const int32_t from = s->n == PL_SCOPE_CLUSTER
                              ? (c / cluster * cluster + (c + s->op) % cluster) * n + g
                              : c * n + (g + s->op) % n;
+    uint64_t *out = room(m, u, i);
+    for (int64_t e = 0; e < body_n_elems(&s->s); e++)
+        out[e] = m->val[from][s->args[0]][e];
+}
+
+/* From the CTA before, as its next one is this. */
+static void eval_SEND(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const int32_t g = warpgroup_of(m, u), c = cta_of(m, u), n = m->p->cluster,
+                  from = (c / n * n + (c + n - s->op) % n) * m->p->n_warpgroups + g;
     uint64_t *out = room(m, u, i);
     for (int64_t e = 0; e < body_n_elems(&s->s); e++)
         out[e] = m->val[from][s->args[0]][e];

@@ -233,6 +233,16 @@ static void trace_COPY_IN(struct tracer *t, int32_t i)
         pl_barrier_wait(b, own_bar(t, i));
 }
 
+static void trace_ROWS(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    pl_ref from = view_of(t, &stmt(t, i + 1)->view), to = view_of(t, &s->view);
+    pl_commit_smem(b);
+    pl_gather_rows(b, from, arg(t, s, 0, 0), to, own_bar(t, i));
+    pl_barrier_wait(b, own_bar(t, i));
+}
+
 static void trace_WAIT(struct tracer *t, int32_t i)
 {
     pl_barrier_wait(t->b, own_bar(t, stmt(t, i)->args[0]));
@@ -305,6 +315,18 @@ static void trace_PRODUCT(struct tracer *t, int32_t i)
     }
     pl_val left = pl_load(b, x), right = pl_load(b, pl_transpose(b, y));
     t->val[i] = pl_mma(b, left, right, is_float(s->t) ? pl_lit_f(b, 0.0) : pl_lit_i(b, 0));
+}
+
+static void trace_SEND(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = stmt(t, i);
+    pl_val next = pl_rem(b, pl_add(b, pl_cluster_rank(b), s->op), t->p->cluster);
+    pl_async_store_smem(b, pl_at(b, pl_peer(b, t->buf[i], next), t->val[1]), arg(t, s, 0, 0),
+                        own_bar(t, i));
+    pl_barrier_wait(b, own_bar(t, i));
+    t->val[i] = pl_load(b, pl_at(b, t->buf[i], t->val[1]));
+    pl_cluster_sync(b); /* it is read before it is sent again */
 }
 
 static void trace_OUT(struct tracer *t, int32_t i)
@@ -478,9 +500,9 @@ static void allocate_for(struct tracer *t, int32_t i)
                                .n_consumers = t->p->n_warpgroups - 1};
     if (s->kind == BODY_PRODUCT && s->op == 1)
         allocate_product(t, i);
-    if (s->kind == BODY_COPY_IN)
+    if (s->kind == BODY_COPY_IN || s->kind == BODY_ROWS || s->kind == BODY_SEND)
         t->bar[i] = pl_barriers(b, &each);
-    if (s->kind == BODY_EXCHANGE)
+    if (s->kind == BODY_EXCHANGE || s->kind == BODY_SEND)
         t->buf[i] = pl_smem(b, s->t, with_leading(t->p->n_warpgroups, s->s), PL_SWIZZLE_NONE);
     if (s->kind == BODY_PIPELINE || s->kind == BODY_PRODUCER)
         t->buf[i] = pl_smem(b, s->t, with_leading(s->n, s->s), s->tr);
