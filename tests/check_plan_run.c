@@ -1291,6 +1291,66 @@ START_TEST(transposed_views_of_swizzled_arrays_are_right)
 }
 END_TEST
 
+/* ---- what was read of a variable ---- */
+
+enum pass { BITCAST, CAST, LAYOUT_CAST, ADD_0, SHIFT_0, DIVIDE_BY_1, SELECT, ABS, AXIS, N_PASSES };
+
+/* The same numbers, by an operation that may have nothing to do. */
+static pl_val pass_on(pl_builder *b, enum pass pass, pl_val x)
+{
+    switch (pass) {
+    case BITCAST: return pl_bitcast(b, pl_bitcast(b, x, PL_F32), PL_U32);
+    case CAST: return pl_cast(b, x, PL_U32);
+    case LAYOUT_CAST: return pl_layout_cast(b, x, pl_layout_strided(1));
+    case ADD_0: return pl_add(b, x, 0);
+    case SHIFT_0: return pl_shl(b, x, 0);
+    case DIVIDE_BY_1: return pl_div(b, x, 1);
+    case SELECT: return pl_select(b, pl_eq(b, pl_cast(b, 1, PL_I32), 1), x, pl_add(b, x, 5));
+    case ABS: return pl_abs(b, x);
+    case AXIS: return pl_reduce(b, PL_ADD, pl_broadcast(b, x, 0, 1), 0, PL_SCOPE_WARPGROUP);
+    case N_PASSES: break;
+    }
+    return x;
+}
+
+static void stays_body(pl_builder *b, const void *params)
+{
+    const int32_t *pass = params;
+    const pl_shape s = PL_SHAPE(256);
+    pl_ref x = pl_window(b, pl_param(b, 0), PL_OFF(b, 0), s),
+           y = pl_window(b, pl_param(b, 1), PL_OFF(b, 0), s);
+    pl_ref var = pl_regs(b, PL_U32, s, pl_layout_strided(1), 0);
+    pl_store(b, var, pl_load(b, x));
+    pl_val before = pass_on(b, (enum pass) * pass, pl_load(b, var));
+    pl_store(b, var, 77);
+    pl_store(b, y, before);
+}
+TENSORS(stays, 1, 1);
+
+START_TEST(what_was_read_of_a_variable_stays)
+{
+    const int32_t pass = _i;
+    driver_use(80, "late");
+    pl_tensor x = tensor_new(PL_U32, PL_SHAPE(256), 0, 0),
+              y = tensor_new(PL_U32, PL_SHAPE(256), 0, 0);
+    void *host = fill_random(&x);
+    struct ask a = {.kernel = &stays,
+                    .params = &pass,
+                    .params_bytes = sizeof pass,
+                    .arch = 80,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    run_ok(&a);
+    void *got = fetch(&y);
+    ck_assert_mem_eq(got, host, tensor_span(&y));
+    free(host);
+    free(got);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     rnd = random_start("check_plan_run");
@@ -1313,6 +1373,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, rounds_wait_for_what_is_the_same_everywhere);
     tcase_add_test(t, control_flow_and_variables_are_right);
     tcase_add_loop_test(t, transposed_views_of_swizzled_arrays_are_right, 0, 3);
+    tcase_add_loop_test(t, what_was_read_of_a_variable_stays, 0, N_PASSES);
     suite_add_tcase(s, t);
     t = tcase_create("engine");
     tcase_set_timeout(t, 60);

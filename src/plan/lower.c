@@ -393,6 +393,36 @@ static bool is_issued_once(const struct pl_lower *l, uint32_t id, const struct p
            pl_ir_issue_level(l->fn, id) <= PL_LEVEL_CTA;
 }
 
+/*
+ * An operation by elements that has nothing to do, as adding 0, gives back its operand, which may be a variable's registers: a copy, since
+ * the variable may be written before the result is used. What moves whole values is told from its uses (layout.c).
+ */
+static void part_from_variables(struct pl_lower *l, const struct pl_op *op, struct pl_lval *v)
+{
+    const bool is_by_elements = op->code == PL_OP_UNARY || op->code == PL_OP_BINARY ||
+                                op->code == PL_OP_CAST || op->code == PL_OP_BITCAST ||
+                                op->code == PL_OP_SELECT;
+    const enum pl_stype bits = pl_stype_bits(v->rep);
+    if (!is_by_elements || v->lay.is_splat || v->regs == NULL || v->words != NULL)
+        return;
+    struct pl_opnd *regs = NULL;
+    for (uint32_t i = 0; i < v->n_regs; i++) {
+        if (pl_opnd_is_imm(v->regs[i]) || !pl_build_is_mutable(&l->b, v->regs[i].u.reg))
+            continue;
+        if (regs == NULL) { /* theirs are the variable's own list */
+            regs = pl_arena_array(l->arena, v->n_regs, sizeof *regs);
+            if (regs == NULL)
+                return;
+            memcpy(regs, v->regs, v->n_regs * sizeof *regs);
+        }
+        const pl_reg copy = pl_build_reg(&l->b, (enum pl_rclass)pl_stypes[bits].class);
+        pl_build_mov(&l->b, bits, copy, v->regs[i]);
+        regs[i] = pl_opnd_reg(copy);
+    }
+    if (regs != NULL)
+        v->regs = regs;
+}
+
 static void lower_block(struct pl_lower *l, uint32_t block)
 {
     for (PL_IR_FOREACH(l->fn, block, id)) {
@@ -411,6 +441,7 @@ static void lower_block(struct pl_lower *l, uint32_t block)
         struct pl_lval saved[PL_OP_MAX_ARGS];
         pl_operands_convert(l, id, saved);
         functions[op->code](l, id, op);
+        part_from_variables(l, op, &l->vals[id]);
         pl_operands_restore(l, id, saved);
         l->unit_threads = threads;
     }
