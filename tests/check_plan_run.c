@@ -1238,6 +1238,60 @@ START_TEST(loads_before_the_end_of_a_loop_are_made_before_the_stores_behind_it)
 }
 END_TEST
 
+/* Copies out that only one way through the body waits for: shared memory outlives them on the others too. */
+enum { PENDING_BRANCH, PENDING_BREAK, PENDING_NO_ROUNDS, N_PENDING };
+
+static void pending_body(pl_builder *b, const void *params)
+{
+    const int32_t *where = params;
+    const pl_shape whole = PL_SHAPE(TURN_ROWS, TURN_COLS);
+    pl_ref y = pl_tile(b, pl_param(b, 1), PL_OFF(b, 0, 0), whole),
+           tile = pl_smem(b, PL_F32, whole, PL_SWIZZLE(0));
+    pl_val block = pl_program_id(b, 0); /* 0 */
+    pl_store(b, tile, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), whole)));
+    pl_commit_smem(b);
+    if (*where != PENDING_BREAK)
+        pl_copy_smem_to_gmem(b, tile, y);
+    if (*where == PENDING_BRANCH)
+        PL_IF(b, pl_gt(b, block, 0)) { pl_wait_smem_to_gmem(b, 0); }
+    if (*where == PENDING_NO_ROUNDS)
+        PL_FOR(b, i, 0, block) { pl_wait_smem_to_gmem(b, 0); }
+    if (*where == PENDING_BREAK)
+        PL_LOOP(b)
+        {
+            pl_copy_smem_to_gmem(b, tile, y);
+            pl_break_if(b, pl_eq(b, block, 0));
+            pl_wait_smem_to_gmem(b, 0);
+        }
+}
+TENSORS(pending, 1, 1);
+
+START_TEST(copies_out_are_made_on_every_way_to_the_end)
+{
+    random_turn(&rnd, _i);
+    const int32_t where = _i / N_CHIPS;
+    const int arch = chips[_i % N_CHIPS];
+    driver_use(arch, "late");
+    pl_tensor x = tensor_new(PL_F32, PL_SHAPE(TURN_ROWS, TURN_COLS), 0, 0),
+              y = tensor_new(PL_F32, PL_SHAPE(TURN_ROWS, TURN_COLS), 0, 0);
+    struct ask a = {.kernel = &pending,
+                    .params = &where,
+                    .params_bytes = sizeof where,
+                    .arch = arch,
+                    .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
+                    .grid = {1, 1, 1},
+                    .facts = all_facts};
+    float *from = fill_random(&x);
+    run_ok(&a);
+    float *to = fetch(&y);
+    ck_assert_int_eq(memcmp(to, from, tensor_span(&y)), 0);
+    free(from);
+    free(to);
+    free_tensor(&x);
+    free_tensor(&y);
+}
+END_TEST
+
 static void turn_body(pl_builder *b, const void *params)
 {
     const struct turn_params *p = params;
@@ -1363,6 +1417,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, copies_of_a_round_are_made_before_the_next_stores, 0, N_CHIPS);
     tcase_add_loop_test(t, loads_before_the_end_of_a_loop_are_made_before_the_stores_behind_it, 0,
                         N_CHIPS);
+    tcase_add_loop_test(t, copies_out_are_made_on_every_way_to_the_end, 0, N_PENDING * N_CHIPS);
     tcase_add_loop_test(t, pipes_are_right_for_every_number_of_steps, 0, 5);
     tcase_add_loop_test(t, elementwise_operations_are_right_in_every_type, 0, 10);
     tcase_add_loop_test(t, ceiling_division_has_no_overflow, 0, 6);

@@ -249,6 +249,88 @@ START_TEST(values_are_multiplied_as_memory_is)
 }
 END_TEST
 
+/* ---- what products still read when the threads meet, or leave a loop ---- */
+
+enum slow {
+    WAITS_BEHIND_MEETING,
+    MEETS_IN_STRAIGHT_TEXT,
+    IS_SETTLED,
+    LEAVES_LOOP,
+    WAITS_ON_A_BRANCH,
+    N_SLOW
+};
+enum { SLOW_STEPS = 3 };
+
+static void slow_step(pl_builder *b, enum slow how, pl_ref acc, pl_ref left, pl_ref right,
+                      pl_val step)
+{
+    const pl_shape s = PL_SHAPE(64, 64);
+    pl_store(b, left, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, step), s)));
+    pl_store(b, right, pl_load(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, step, 0), s)));
+    pl_commit_smem(b);
+    switch (how) {
+    case WAITS_BEHIND_MEETING:
+    case MEETS_IN_STRAIGHT_TEXT:
+        pl_wgmma(b, acc, left, right);
+        pl_commit_smem(b);
+        pl_wgmma_wait(b, 0);
+        break;
+    case IS_SETTLED:
+        pl_wgmma_val(b, acc, pl_load(b, left), right);
+        pl_commit_smem(b);
+        break;
+    case LEAVES_LOOP:
+        PL_LOOP(b)
+        {
+            pl_wgmma_val(b, acc, pl_load(b, left), right);
+            pl_break_if(b, pl_ge(b, step, 0));
+        }
+        break;
+    case WAITS_ON_A_BRANCH:
+        pl_wgmma_val(b, acc, pl_load(b, left), right);
+        PL_IF(b, pl_lt(b, step, 0)) { pl_wgmma_wait(b, 0); }
+        break;
+    case N_SLOW: break;
+    }
+}
+
+/* z = x y, a product a step, whose operands threads store over those of the step before. */
+static void slow_body(pl_builder *b, const void *params)
+{
+    const enum slow how = *(const enum slow *)params;
+    const pl_shape s = PL_SHAPE(64, 64);
+    pl_ref acc = pl_acc(b, PL_F32, s), left = pl_smem(b, PL_BF16, s, PL_SWIZZLE_AUTO),
+           right = pl_smem(b, PL_BF16, s, PL_SWIZZLE_AUTO);
+    if (how == MEETS_IN_STRAIGHT_TEXT)
+        for (int step = 0; step < SLOW_STEPS; step++)
+            slow_step(b, how, acc, left, right, pl_lit_i(b, step));
+    else
+        PL_FOR(b, step, 0, SLOW_STEPS) { slow_step(b, how, acc, left, right, step); }
+    pl_store(b, pl_tile(b, pl_param(b, 2), PL_OFF(b, 0, 0), s), pl_acc_load(b, acc));
+}
+TENSORS(slow, 2, 1);
+
+START_TEST(stores_come_behind_the_products_of_all_warps)
+{
+    random_turn(&rnd, _i);
+    const enum slow how = (enum slow)_i;
+    struct factors f = {
+        .a = PL_BF16, .b = PL_BF16, .m = 64, .n = 64, .k = 64 * SLOW_STEPS, .b_is_across = true};
+    struct product_run r = {.kernel = &slow,
+                            .params = &how,
+                            .params_bytes = sizeof how,
+                            .arch = 90,
+                            .number = _i,
+                            .checks_races = true,
+                            .out = PL_F32,
+                            .f = &f};
+    for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
+        r.policy = policies[policy];
+        run_product(&r);
+    }
+}
+END_TEST
+
 /* ---- registers moved between warpgroups ---- */
 
 struct share_params {
@@ -397,6 +479,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
     tcase_add_loop_test(t, values_are_multiplied_as_memory_is, 0, N_VAL_CASES);
+    tcase_add_loop_test(t, stores_come_behind_the_products_of_all_warps, 0, N_SLOW);
     tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
     tcase_add_loop_test(t, spills_are_foreseen, 0, 4);
     tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 3);

@@ -497,7 +497,7 @@ static void lower_copy(struct pl_lower *l, const struct pl_op *op)
             issue(c, way);
         } else {
             const uint32_t slow = pl_build_label(&l->b), done = pl_build_label(&l->b);
-            struct pl_hazard *before = pl_hazard_save(l);
+            struct pl_hazard_state *before = pl_hazard_save(l);
             pl_lower_leader(l);
             pl_build_jump(&l->b, slow, fit, true);
             uint32_t mark = pl_build_open(&l->b);
@@ -505,7 +505,7 @@ static void lower_copy(struct pl_lower *l, const struct pl_op *op)
             pl_build_close(&l->b, mark);
             pl_build_jump(&l->b, done, (pl_reg){0}, false);
             pl_build_put_label(&l->b, slow);
-            struct pl_hazard *fast = pl_hazard_save(l);
+            struct pl_hazard_state *fast = pl_hazard_save(l);
             pl_hazard_restore(l, before);
             mark = pl_build_open(&l->b);
             pl_copy_by_elements(c, true);

@@ -55,9 +55,8 @@ static void lower_scoped(struct pl_lower *l, uint32_t block)
 static void lower_loop_body(struct pl_lower *l, uint32_t block, uint32_t end_label)
 {
     PL_ASSERT(l->n_loops < (int)PL_COUNT(l->break_labels));
-    l->break_hazards[l->n_loops] = NULL;
+    l->break_states[l->n_loops] = NULL;
     l->break_labels[l->n_loops++] = end_label;
-    const bool had_values = l->has_values_in_flight;
     l->has_values_in_flight = false;
     l->loop_depth++;
     l->has_no_wgmma = false;
@@ -65,7 +64,6 @@ static void lower_loop_body(struct pl_lower *l, uint32_t block, uint32_t end_lab
     l->has_no_wgmma = false;
     l->loop_depth--;
     pl_wgmma_settle(l); /* the next round makes the values anew, in the same registers */
-    l->has_values_in_flight = had_values;
     l->n_loops--;
 }
 
@@ -99,7 +97,7 @@ static void lower_for(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         struct pl_opnd x = pl_opnd_reg(pl_build_in_reg(&l->b, t, lo));
         pl_build_jump(&l->b, end, pl_build_compare(&l->b, PL_SA_CMP_ge, t, x, hi), false);
     }
-    struct pl_hazard *before = pl_hazard_save(l);
+    struct pl_hazard_state *before = pl_hazard_save(l);
     pl_hazard_loop(l, id);
     pl_reg iv = pl_build_reg(&l->b, is_wide ? PL_RC_B64 : PL_RC_B32);
     pl_build_mov(&l->b, bits, iv, lo);
@@ -116,13 +114,13 @@ static void lower_for(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     pl_build_jump(&l->b, again, more, false);
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
-    pl_hazard_merge(l, l->break_hazards[l->n_loops]);
+    pl_hazard_merge(l, l->break_states[l->n_loops]);
 }
 
 static void lower_loop(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const uint32_t again = pl_build_label(&l->b), end = pl_build_label(&l->b);
-    struct pl_hazard *before = pl_hazard_save(l);
+    struct pl_hazard_state *before = pl_hazard_save(l);
     pl_hazard_loop(l, id);
     pl_build_put_label(&l->b, again);
     uint32_t mark = pl_build_open(&l->b);
@@ -131,7 +129,7 @@ static void lower_loop(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     pl_build_jump(&l->b, again, (pl_reg){0}, false);
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
-    pl_hazard_merge(l, l->break_hazards[l->n_loops]);
+    pl_hazard_merge(l, l->break_states[l->n_loops]);
 }
 
 static void lower_break_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -139,7 +137,7 @@ static void lower_break_if(struct pl_lower *l, uint32_t id, const struct pl_op *
     (void)id;
     struct pl_opnd c = pl_lower_scalar(l, op->args[0]);
     const uint32_t end = l->break_labels[l->n_loops - 1];
-    pl_hazard_add(l, &l->break_hazards[l->n_loops - 1]);
+    pl_hazard_add(l, &l->break_states[l->n_loops - 1]);
     if (pl_opnd_is_imm(c)) {
         if ((c.imm != 0) != op->is_flag)
             pl_build_jump(&l->b, end, (pl_reg){0}, false);
@@ -160,14 +158,14 @@ static void lower_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     }
     const bool has_else = op->regions[1] != 0;
     const uint32_t other = pl_build_label(&l->b), end = has_else ? pl_build_label(&l->b) : other;
-    struct pl_hazard *before = pl_hazard_save(l);
+    struct pl_hazard_state *before = pl_hazard_save(l);
     pl_build_jump(&l->b, other, condition(l, op->args[0]), true);
     const bool was_idle = l->has_no_wgmma;
     lower_scoped(l, op->regions[0]);
     const bool is_idle = l->has_no_wgmma;
     l->has_no_wgmma = was_idle;
     if (has_else) {
-        struct pl_hazard *then = pl_hazard_save(l);
+        struct pl_hazard_state *then = pl_hazard_save(l);
         pl_build_jump(&l->b, end, (pl_reg){0}, false);
         pl_build_put_label(&l->b, other);
         pl_hazard_restore(l, before);
@@ -191,8 +189,7 @@ static void lower_role(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const uint32_t threads = l->unit_threads;
     const int32_t outer = l->role_warpgroup, n_outer = l->n_role_warpgroups,
                   outer_warp = l->role_warp;
-    const bool had_pending = l->has_pending_out;
-    struct pl_hazard *before = pl_hazard_save(l);
+    struct pl_hazard_state *before = pl_hazard_save(l);
     const int32_t n = op->mask > 1 ? (int32_t)op->mask : 1;
     const bool is_rest = n > 1 && op->n + n == (int32_t)(l->n_threads / 128);
     pl_reg is_other =
@@ -216,7 +213,6 @@ static void lower_role(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     l->n_role_warpgroups = n_outer;
     l->role_warp = outer_warp;
     l->unit_threads = threads;
-    l->has_pending_out = had_pending;
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
 }

@@ -81,7 +81,15 @@ struct pl_touch {
 /* What a unit's threads did to an SMEM array since the unit's last barrier. */
 struct pl_hazard {
     uint8_t has_reads, has_writes; /* by plain loads and stores */
+    uint8_t has_products;          /* its reads are of products that nobody has waited for */
     uint32_t read_key, write_key;  /* the one access pattern, or 0 when several */
+};
+
+/* What the threads of a unit have left at a place of the program, by all ways to it. */
+struct pl_hazard_state {
+    struct pl_hazard *arrays;
+    struct pl_tmem_state tmem;
+    bool has_waits, scratch_is_read, cta_scratch_is_read, has_values_in_flight, has_pending_out;
 };
 
 enum { PL_MAX_UNITS = 8 };
@@ -150,7 +158,7 @@ struct pl_lower {
     bool waits_for_grid; /* without the body asking: pl_lower_grid_order() */
     uint32_t idle_label; /* where CTAs without work go */
     uint32_t break_labels[64];
-    struct pl_hazard *break_hazards[64]; /* what the ways out of the loop so far may have left */
+    struct pl_hazard_state *break_states[64]; /* by the ways out of the loop so far */
     int n_loops;
 
     pl_status status; /* PL_E_UNSUPPORTED once something was refused */
@@ -481,13 +489,16 @@ void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t 
 void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const struct pl_lay *lay);
 void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
 void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
+/* A product reads it, until somebody waits for products. */
+void pl_hazard_product(struct pl_lower *l, uint32_t ref);
+void pl_hazard_products_end(struct pl_lower *l);
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);
 void pl_hazard_clear(struct pl_lower *l);
-struct pl_hazard *pl_hazard_save(struct pl_lower *l);
-void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h);
-void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h);
-void pl_hazard_add(struct pl_lower *l,
-                   struct pl_hazard **to); /* the state to a saved one; NULL: none yet */
+struct pl_hazard_state *pl_hazard_save(struct pl_lower *l);
+void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard_state *s);
+void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s);
+/* The state now to a saved one; NULL: none yet. */
+void pl_hazard_add(struct pl_lower *l, struct pl_hazard_state **to);
 uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay); /* mem.c */
 pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar);
 struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar); /* shared address operand */

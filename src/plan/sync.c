@@ -27,10 +27,16 @@ static void set_guard(struct pl_lower *l, pl_reg p)
 
 /* ---- hazards ---- */
 
+/* The threads meet: what they did is done. A product may still read, for other warps than the one that has waited. */
+static void forget(struct pl_hazard *hazards, uint32_t n)
+{
+    for (struct pl_hazard *h = hazards; h < hazards + n; h++)
+        *h = (struct pl_hazard){.has_reads = h->has_products, .has_products = h->has_products};
+}
+
 void pl_hazard_clear(struct pl_lower *l)
 {
-    if (l->fn->arrays.n != 0)
-        memset(l->hazards, 0, l->fn->arrays.n * sizeof *l->hazards);
+    forget(l->hazards, l->fn->arrays.n);
     l->scratch_is_read = l->has_waits = false;
 }
 
@@ -58,6 +64,7 @@ static void join(struct pl_hazard *h, const struct pl_hazard *other)
         record(h, false, other->read_key);
     if (other->has_writes)
         record(h, true, other->write_key);
+    h->has_products |= other->has_products;
 }
 
 static bool conflicts(uint8_t has, uint32_t old_key, uint32_t key)
@@ -97,6 +104,28 @@ void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write)
     if (h->has_writes || (is_write && h->has_reads))
         pl_unit_meet(l);
 }
+
+static void record_product(struct pl_hazard *h)
+{
+    record(h, false, 0);
+    h->has_products = 1;
+}
+
+void pl_hazard_product(struct pl_lower *l, uint32_t ref)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    pl_hazard_async(l, r->array, false);
+    record_product(&l->hazards[memory_of(l, r->array)]);
+}
+
+static void end_products(struct pl_hazard *hazards, uint32_t n)
+{
+    for (struct pl_hazard *h = hazards; h < hazards + n; h++)
+        h->has_products = 0;
+}
+
+/* Each warp has waited for its own: threads may write when all have. Which products a wait for some leaves is the body's to know. */
+void pl_hazard_products_end(struct pl_lower *l) { end_products(l->hazards, l->fn->arrays.n); }
 
 /*
  * An arrival by the leader alone may complete a phase, and what follows from it the next one. A thread that has not yet seen the phase
@@ -196,7 +225,7 @@ static void foresee(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
         record(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[0])->array)], false, 0);
     const int n_operands = op->code == PL_OP_WGMMA ? 2 : op->code == PL_OP_WGMMA_VAL;
     for (int i = 1; i <= n_operands; i++)
-        record(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)], false, 0);
+        record_product(&to[memory_of(l, pl_ir_ref(l->fn, op->refs[i])->array)]);
     if (!is_load && !is_store)
         return;
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
@@ -217,6 +246,11 @@ static bool is_meeting(const struct pl_op *op)
 {
     return op->code == PL_OP_COMMIT_SMEM || op->code == PL_OP_CLUSTER_SYNC ||
            (op->code == PL_OP_BAR_SYNC && op->scope != PL_SCOPE_WARP);
+}
+
+static bool ends_products(const struct pl_op *op)
+{
+    return op->code == PL_OP_WGMMA_WAIT || op->code == PL_OP_ACC_LOAD || op->code == PL_OP_ACC_INIT;
 }
 
 /*
@@ -240,62 +274,67 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
         if (op->code == PL_OP_STORE_TMEM)
             l->tmem.is_written = true;
         if (op->block == body && is_meeting(op))
-            memset(left, 0, n * sizeof *left);
+            forget(left, n);
+        if (op->block == body && ends_products(op))
+            end_products(left, n);
         foresee(l, id, left);
     }
     for (uint32_t a = 0; left != NULL && a < n; a++)
         join(&l->hazards[a], &left[a]);
 }
 
-struct pl_hazard *pl_hazard_save(struct pl_lower *l)
+struct pl_hazard_state *pl_hazard_save(struct pl_lower *l)
 {
-    struct pl_hazard *h = pl_arena_array(l->arena, l->fn->arrays.n + 2, sizeof *h);
-    if (h != NULL && l->fn->arrays.n != 0)
-        memcpy(h, l->hazards, l->fn->arrays.n * sizeof *h);
-    if (h != NULL) { /* the scratch areas and tensor memory ride along */
-        h[l->fn->arrays.n] = (struct pl_hazard){.read_key = l->has_waits,
-                                                .has_reads = l->scratch_is_read,
-                                                .has_writes = l->cta_scratch_is_read};
-        h[l->fn->arrays.n + 1] = (struct pl_hazard){.has_reads = l->tmem.is_read,
-                                                    .has_writes = l->tmem.is_written,
-                                                    .write_key = l->tmem.has_stores};
-    }
-    return h;
+    const uint32_t n = l->fn->arrays.n;
+    struct pl_hazard_state *s = pl_arena_alloc(l->arena, sizeof *s);
+    struct pl_hazard *arrays = pl_arena_array(l->arena, n, sizeof *arrays);
+    if (s == NULL || arrays == NULL)
+        return NULL;
+    memcpy(arrays, l->hazards, n * sizeof *arrays);
+    *s = (struct pl_hazard_state){.arrays = arrays,
+                                  .tmem = l->tmem,
+                                  .has_waits = l->has_waits,
+                                  .scratch_is_read = l->scratch_is_read,
+                                  .cta_scratch_is_read = l->cta_scratch_is_read,
+                                  .has_values_in_flight = l->has_values_in_flight,
+                                  .has_pending_out = l->has_pending_out};
+    return s;
 }
 
-void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard *h)
+void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard_state *s)
 {
-    if (h == NULL)
+    if (s == NULL)
         return;
-    if (l->fn->arrays.n != 0)
-        memcpy(l->hazards, h, l->fn->arrays.n * sizeof *h);
-    l->has_waits = h[l->fn->arrays.n].read_key != 0;
-    l->scratch_is_read = h[l->fn->arrays.n].has_reads;
-    l->cta_scratch_is_read = h[l->fn->arrays.n].has_writes;
-    const struct pl_hazard *t = &h[l->fn->arrays.n + 1];
-    l->tmem = (struct pl_tmem_state){.is_read = t->has_reads != 0,
-                                     .is_written = t->has_writes != 0,
-                                     .has_stores = t->write_key != 0};
+    memcpy(l->hazards, s->arrays, l->fn->arrays.n * sizeof *s->arrays);
+    l->tmem = s->tmem;
+    l->has_waits = s->has_waits;
+    l->scratch_is_read = s->scratch_is_read;
+    l->cta_scratch_is_read = s->cta_scratch_is_read;
+    l->has_values_in_flight = s->has_values_in_flight;
+    l->has_pending_out = s->has_pending_out;
 }
 
 /* Two paths meet. */
-void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard *h)
+void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s)
 {
-    for (uint32_t a = 0; h != NULL && a < l->fn->arrays.n; a++)
-        join(&l->hazards[a], &h[a]);
-    if (h != NULL) {
-        l->has_waits |= h[l->fn->arrays.n].read_key != 0;
-        l->scratch_is_read |= h[l->fn->arrays.n].has_reads != 0;
-        l->cta_scratch_is_read |= h[l->fn->arrays.n].has_writes != 0;
-        l->tmem.is_read |= h[l->fn->arrays.n + 1].has_reads != 0;
-        l->tmem.is_written |= h[l->fn->arrays.n + 1].has_writes != 0;
-        l->tmem.has_stores |= h[l->fn->arrays.n + 1].write_key != 0;
-    }
+    if (s == NULL)
+        return;
+    for (uint32_t a = 0; a < l->fn->arrays.n; a++)
+        join(&l->hazards[a], &s->arrays[a]);
+    l->tmem.is_read |= s->tmem.is_read;
+    l->tmem.is_written |= s->tmem.is_written;
+    l->tmem.has_loads |= s->tmem.has_loads;
+    l->tmem.has_stores |= s->tmem.has_stores;
+    l->has_waits |= s->has_waits;
+    l->scratch_is_read |= s->scratch_is_read;
+    l->cta_scratch_is_read |= s->cta_scratch_is_read;
+    l->has_values_in_flight |= s->has_values_in_flight;
+    l->has_pending_out |= s->has_pending_out;
 }
 
-void pl_hazard_add(struct pl_lower *l, struct pl_hazard **to)
+void pl_hazard_add(struct pl_lower *l, struct pl_hazard_state **to)
 {
-    const struct pl_hazard *now = pl_hazard_save(l);
+    const struct pl_hazard_state *now = pl_hazard_save(l);
     pl_hazard_merge(l, *to);
     *to = pl_hazard_save(l);
     pl_hazard_restore(l, now);

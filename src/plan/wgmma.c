@@ -11,6 +11,7 @@ static void do_wait(struct pl_lower *l, int64_t n_pending)
 {
     if (n_pending != 0 || !l->has_no_wgmma)
         pl_build_do1(&l->b, PL_STEP_wgmma_wait, pl_opnd_imm(n_pending));
+    pl_hazard_products_end(l);
     if (n_pending == 0) {
         l->has_no_wgmma = true;
         l->has_values_in_flight = false;
@@ -21,12 +22,6 @@ void pl_wgmma_settle(struct pl_lower *l)
 {
     if (l->has_values_in_flight)
         do_wait(l, 0);
-}
-
-static void read_operand(struct pl_lower *l, uint32_t ref)
-{
-    pl_hazard_async(l, pl_ir_ref(l->fn, ref)->array, false);
-    pl_hazard_access(l, ref, false, 0); /* threads may write it when all have waited */
 }
 
 void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
@@ -40,8 +35,8 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         pl_lower_refuse(l, op);
         return;
     }
-    read_operand(l, op->refs[1]);
-    read_operand(l, op->refs[2]);
+    pl_hazard_product(l, op->refs[1]);
+    pl_hazard_product(l, op->refs[2]);
     if (!pl_operand_make(l, op, op->refs[1], 1, &a) || !pl_operand_make(l, op, op->refs[2], 0, &b))
         return;
     const uint32_t n_blocks = (uint32_t)d->shape.d[0] / BLOCK_ROWS, n_regs = acc->n_regs / n_blocks;
@@ -92,7 +87,7 @@ void pl_lower_wgmma_val(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         pl_lower_refuse(l, op);
         return;
     }
-    read_operand(l, op->refs[1]);
+    pl_hazard_product(l, op->refs[1]);
     if (!pl_operand_make(l, op, op->refs[1], 0, &b))
         return;
     const uint32_t n_blocks = (uint32_t)d->shape.d[0] / BLOCK_ROWS, n_regs = acc->n_regs / n_blocks;
