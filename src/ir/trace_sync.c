@@ -502,11 +502,14 @@ static void issue(pl_builder *b, const pl_pipeline_desc *d, pl_val step, pl_val 
         pl_d_copies_missing(b->fn->diags, pl_trace_at(l), seen, group_of(b, full.id)->n_arrivals);
 }
 
-static void issue_if(pl_builder *b, const pl_pipeline_desc *d, pl_val step, pl_val n_steps,
-                     pl_val slot, pl_bar group, pl_loc l)
+/* The first steps, as many as there are slots: a loop, whatever a copy is in the end, since its text is not free. */
+static void fill_slots(pl_builder *b, const pl_pipeline_desc *d, pl_val n_steps, pl_bar group,
+                       pl_loc l)
 {
-    pl_block k = pl_if_begin(b, pl_op2_at(b, PL_LT, step, n_steps, l), l);
-    issue(b, d, step, slot, group, l);
+    pl_block k =
+        pl_for_begin(b, pl_lit_i(b, 0), pl_op2_at(b, PL_MIN, n_steps, pl_lit_i(b, d->stages), l),
+                     pl_lit_i(b, 1), l);
+    issue(b, d, k.iv, pl_cast_at(b, k.iv, PL_I32, l), group, l);
     pl_block_end(&k);
 }
 
@@ -534,10 +537,7 @@ pl_block pl_pipeline_begin(pl_builder *b, pl_val n_steps, const pl_pipeline_desc
                              .n_arrivals = d->n_copies > 1 ? d->n_copies : 1};
     pl_bar group = bar_of(pl_trace_group(b, &g, l));
     pl_ref slot_var = d->stages > 1 ? slot_variable(b, 0, l) : pl_trace_ref(0);
-    pl_dtype t = b->fn->ops.data[n].dtype;
-    for (int32_t s = 0; s < d->stages; s++)
-        issue_if(b, d, pl_trace_val(pl_trace_const_i(b, t, s, l)), pl_trace_val(n),
-                 pl_trace_val(pl_trace_const_i(b, PL_I32, s, l)), group, l);
+    fill_slots(b, d, pl_trace_val(n), group, l);
     pl_block k = pl_for_begin(b, pl_lit_i(b, 0), pl_trace_val(n), pl_lit_i(b, 1), l);
     if (k.id == 0)
         return k;
