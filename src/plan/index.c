@@ -101,7 +101,7 @@ struct pl_opnd pl_ix_div(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
     return op2(b, PL_STEP_div, t, x, y);
 }
 
-/* From the quotient, which takes many instructions on the chip and is mostly wanted too; the assembler would find it a second time. */
+/* By a variable, from the quotient: that takes many instructions, is mostly wanted too, and the assembler would find it a second time. */
 struct pl_opnd pl_ix_rem(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y)
 {
     if (both_imm(x, y) && y.imm != 0 && y.imm != -1)
@@ -109,6 +109,8 @@ struct pl_opnd pl_ix_rem(struct pl_build *b, enum pl_stype t, struct pl_opnd x, 
                                         : (uint64_t)x.imm % (uint64_t)y.imm);
     if (!is_signed(t) && pl_opnd_is_imm(y) && log2_of(y.imm) >= 0)
         return pl_ix_and(b, t, x, y.imm - 1);
+    if (pl_opnd_is_imm(y))
+        return op2(b, PL_STEP_rem, t, x, y);
     return pl_ix_sub(b, t, x, pl_ix_mul(b, t, pl_ix_div(b, t, x, y), y));
 }
 
