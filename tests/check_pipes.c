@@ -105,6 +105,33 @@ START_TEST(sums_are_exact)
 }
 END_TEST
 
+static void count_meetings(const char *text, size_t n_bytes, void *user)
+{
+    static const char word[] = "bar.sync";
+    for (size_t i = 0; i + sizeof word <= n_bytes; i++)
+        *(int *)user += memcmp(text + i, word, sizeof word - 1) == 0;
+}
+
+/* When the barriers are made, before a slot is filled again, and where the body asks for it; the first copies need none. */
+START_TEST(a_pipeline_meets_only_before_a_slot_is_filled_again)
+{
+    for (int stages = 1; stages <= 5; stages++)
+        for (int lag = 0; lag <= (stages > 1); lag++) {
+            const struct pipe_params p = {stages, lag};
+            const pl_emit_options o = {.struct_size = sizeof o, .arch = archs[_i], .params = &p};
+            const pl_arg args[] = {
+                pl_arg_tensor(pl_tensor_make(1 << 20, PL_F32, PL_SHAPE(2, ROWS, WIDTH))),
+                pl_arg_tensor(pl_tensor_make(1 << 24, PL_F32, PL_SHAPE(2, ROWS, COLS))),
+                pl_arg_i32(MAX_STEPS)};
+            pl_error err = {0};
+            int n = 0;
+            ck_assert_msg(pl_emit(&pipe_kernels[0], args, 3, &o, count_meetings, &n, &err) == PL_OK,
+                          "%s", err.text);
+            ck_assert_msg(n == 3, "%s: %d stages, lag %d: %d barriers", archs[_i], stages, lag, n);
+        }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("pipes");
@@ -112,6 +139,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, open_contexts, close_contexts);
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, sums_are_exact, 0, N_PIPE_KERNELS);
+    tcase_add_loop_test(t, a_pipeline_meets_only_before_a_slot_is_filled_again, 0, N_ARCHS);
     suite_add_tcase(s, t);
     return s;
 }
