@@ -45,7 +45,7 @@ void pl_build_close(struct pl_build *b, uint32_t mark)
     }
 }
 
-static pl_reg new_reg(struct pl_build *b, enum pl_rclass class, uint8_t facts)
+static inline pl_reg new_reg(struct pl_build *b, enum pl_rclass class, uint8_t facts)
 {
     uint8_t *f = pl_vec_push(b->arena, &b->reg_facts[class]);
     if (f == NULL)
@@ -70,7 +70,7 @@ void pl_build_settle(struct pl_build *b, pl_reg r)
 
 uint32_t pl_build_label(struct pl_build *b) { return b->out->n_labels++; }
 
-static uint8_t facts_of(const struct pl_build *b, pl_reg r)
+static inline uint8_t facts_of(const struct pl_build *b, pl_reg r)
 {
     uint32_t i = pl_reg_index(r);
     return i < b->reg_facts[pl_reg_class(r)].n ? b->reg_facts[pl_reg_class(r)].data[i] : 0;
@@ -103,7 +103,7 @@ static struct pl_step start_step(const struct pl_sdesc *d, uint32_t n_opnds)
 }
 
 /* n new operands at the end of the pool; NULL when memory ran out. */
-static struct pl_opnd *extend(struct pl_build *b, uint32_t n)
+static inline struct pl_opnd *extend(struct pl_build *b, uint32_t n)
 {
     struct pl_steps *s = b->out;
     while (s->pool.cap - s->pool.n < n) {
@@ -117,7 +117,8 @@ static struct pl_opnd *extend(struct pl_build *b, uint32_t n)
     return s->pool.data + s->pool.n - n;
 }
 
-static uint32_t push_opnds(struct pl_build *b, pl_reg dest, const struct pl_opnd *opnds, uint32_t n)
+static inline uint32_t push_opnds(struct pl_build *b, pl_reg dest, const struct pl_opnd *opnds,
+                                  uint32_t n)
 {
     const uint32_t first = b->out->pool.n, n_dests = dest.id != 0;
     struct pl_opnd *o = extend(b, n + n_dests);
@@ -236,7 +237,7 @@ static inline pl_reg find_known(const struct pl_build *b, int which, const struc
     return (pl_reg){0};
 }
 
-static void remember(struct pl_build *b, uint32_t hash, int which)
+static inline void remember(struct pl_build *b, uint32_t hash, int which)
 {
     struct pl_known *k = pl_vec_push(b->arena, &b->known[which]);
     if (k == NULL)
