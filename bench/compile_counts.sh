@@ -19,7 +19,7 @@ scale sm_90a 325000
 add sm_80 430000
 add sm_90a 284000
 softmax sm_90a 876000
-matmul sm_80 3385000
+matmul sm_80 2877000
 matmul sm_90a 1990000
 matmul sm_100a 1497000
 LIMITS
