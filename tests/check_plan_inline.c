@@ -7,7 +7,7 @@ enum { N_CHIPS = 4 };
 /* ---- inline PTX ---- */
 
 struct inline_params {
-    int32_t which, n, vec;
+    int32_t which, n, vec, y_vec; /* y_vec: of y, where it lies otherwise than x */
 };
 
 static pl_ref first_n(pl_builder *b, pl_ref r, int32_t n)
@@ -19,9 +19,11 @@ static void inlined_body(pl_builder *b, const void *params)
 {
     const struct inline_params *p = params;
     const pl_dtype t = pl_dtype_of(b, pl_param(b, 0));
-    const pl_load_opt o = {.layout = p->vec > 0 ? pl_layout_strided(p->vec) : pl_layout_auto()};
+    const int32_t y_vec = p->y_vec > 0 ? p->y_vec : p->vec;
+    const pl_load_opt o = {.layout = p->vec > 0 ? pl_layout_strided(p->vec) : pl_layout_auto()},
+                      yo = {.layout = y_vec > 0 ? pl_layout_strided(y_vec) : pl_layout_auto()};
     pl_val x = pl_load_ex(b, first_n(b, pl_param(b, 0), p->n), &o),
-           y = pl_load_ex(b, first_n(b, pl_param(b, 1), p->n), &o), outs[4];
+           y = pl_load_ex(b, first_n(b, pl_param(b, 1), p->n), &yo), outs[4];
     pl_ptx_desc d = {.n_outs = 1, .out_dtypes = {t}, .n_ins = 2, .ins = {x, y}, .effects = 1};
     switch (p->which) {
     case 0: d.text = "sub.s32 $0, $2, $1;"; break;
@@ -54,9 +56,10 @@ static const struct {
     pl_dtype t;
     struct inline_params p;
 } inline_cases[] = {
-    {PL_I32, {0, 128, 0}}, {PL_I32, {0, 1000, 0}}, {PL_F32, {1, 300, 0}}, {PL_F32, {1, 512, 4}},
-    {PL_F16, {2, 77, 0}},  {PL_F16, {2, 512, 4}},  {PL_I8, {3, 260, 0}},  {PL_I8, {3, 512, 4}},
-    {PL_F32, {4, 200, 0}}, {PL_F64, {5, 130, 0}},
+    {PL_I32, {0, 128, 0, 0}}, {PL_I32, {0, 1000, 0, 0}}, {PL_F32, {1, 300, 0, 0}},
+    {PL_F32, {1, 512, 4, 0}}, {PL_F16, {2, 77, 0, 0}},   {PL_F16, {2, 512, 4, 0}},
+    {PL_I8, {3, 260, 0, 0}},  {PL_I8, {3, 512, 4, 0}},   {PL_F32, {4, 200, 0, 0}},
+    {PL_F64, {5, 130, 0, 0}}, {PL_I32, {0, 1024, 4, 2}}, {PL_F16, {2, 512, 1, 4}},
 };
 enum { N_INLINE = sizeof inline_cases / sizeof inline_cases[0] };
 

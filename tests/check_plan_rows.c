@@ -86,8 +86,8 @@ static pl_val by_smem(pl_builder *b, const struct rows_params *p, pl_val left)
     pl_ref s = pl_smem(b, (pl_dtype)p->t, left_shape(p), PL_SWIZZLE_AUTO);
     pl_store(b, s, left);
     pl_val v = pl_load_ex(b, s, &told);
-    pl_store(b, s, pl_add(b, v, pl_cast(b, 1, (pl_dtype)p->t)));
-    return pl_load(b, s);
+    pl_val old = pl_swap(b, s, pl_add(b, v, pl_cast(b, 1, (pl_dtype)p->t)));
+    return pl_max(b, old, pl_load(b, s));
 }
 
 static void in_place(pl_builder *b, const struct rows_params *p, pl_ref z, pl_val left)

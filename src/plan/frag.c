@@ -271,6 +271,7 @@ bool pl_lay_wanted(const struct pl_lower *l, uint32_t id, uint32_t i, struct pl_
     case PL_OP_CAST:
     case PL_OP_BITCAST:
     case PL_OP_SELECT: *out = l->lays[id]; return true;
+    case PL_OP_INLINE_PTX: *out = l->lays[pl_inline_array(l, op)]; return true;
     case PL_OP_ARRAY:
     case PL_OP_STORE:
         if (is_memory)

@@ -74,12 +74,11 @@ static void put_elements(const struct text *t, const pl_shape *s, const struct p
     }
 }
 
-/* The array among inputs and outputs whose layout all of them share; 0: all are rank-0. */
-static uint32_t array_of(const struct text *t)
+uint32_t pl_inline_array(const struct pl_lower *l, const struct pl_op *op)
 {
-    for (uint32_t i = 0; i < t->op->n_args; i++)
-        if (pl_ir_op(t->l->fn, t->op->args[i])->shape.rank > 0)
-            return t->op->args[i];
+    for (uint32_t i = 0; i < op->n_args; i++)
+        if (pl_ir_op(l->fn, op->args[i])->shape.rank > 0)
+            return op->args[i];
     return 0;
 }
 
@@ -96,7 +95,7 @@ void pl_lower_inline_ptx(struct pl_lower *l, uint32_t id, const struct pl_op *op
     }
     for (uint32_t i = 0; i < op->n_args; i++)
         t.ins[i] = pl_lval_of(l, op->args[i]);
-    const uint32_t array = array_of(&t);
+    const uint32_t array = pl_inline_array(l, op);
     if (array != 0) {
         put_elements(&t, &pl_ir_op(l->fn, array)->shape, &l->lays[array]);
         return;

@@ -529,6 +529,10 @@ bool pl_array_is_async(const struct pl_lower *l, uint32_t array);
 void pl_fence_array(struct pl_lower *l, uint32_t array);
 void pl_fence_stores(struct pl_lower *l);
 
+/* ---- the user's own instructions (inline.c) ---- */
+/* The array among its inputs whose layout all of them get; 0: all are of rank 0. */
+uint32_t pl_inline_array(const struct pl_lower *l, const struct pl_op *op);
+
 /* ---- copies by elements (copy_elements.c) ---- */
 void pl_bar_scales(struct pl_lower *l); /* after the shared-memory map */
 
