@@ -331,6 +331,46 @@ START_TEST(stores_come_behind_the_products_of_all_warps)
 }
 END_TEST
 
+/* Two warpgroups with 64 rows each, of which only the second waits for its product. */
+static void one_waits_body(pl_builder *b, const void *params)
+{
+    const pl_shape s = PL_SHAPE(64, 64);
+    (void)params;
+    pl_block_warpgroups(b, 2);
+    pl_ref acc = pl_acc(b, PL_F32, s);
+    for (int i = 0; i < 2; i++) {
+        pl_ref left = pl_smem(b, PL_BF16, s, PL_SWIZZLE_AUTO),
+               right = pl_smem(b, PL_BF16, s, PL_SWIZZLE_AUTO);
+        PL_WARPGROUP(b, i)
+        {
+            pl_store(b, left, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, i, 0), s)));
+            pl_store(b, right, pl_load(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, 0, 0), s)));
+            pl_commit_smem(b);
+            pl_wgmma(b, acc, left, right);
+            if (i == 1)
+                pl_wgmma_wait(b, 0);
+        }
+    }
+    pl_store(b, pl_tile(b, pl_param(b, 2), PL_OFF(b, pl_warpgroup_id(b), 0), s),
+             pl_acc_load(b, acc));
+}
+TENSORS(one_waits, 2, 1);
+
+START_TEST(a_wait_in_a_role_is_for_its_own_products)
+{
+    random_turn(&rnd, _i);
+    struct factors f = {
+        .a = PL_BF16, .b = PL_BF16, .m = 128, .n = 64, .k = 64, .b_is_across = true};
+    const struct product_run r = {.kernel = &one_waits,
+                                  .arch = 90,
+                                  .policy = policies[_i],
+                                  .checks_races = true,
+                                  .out = PL_F32,
+                                  .f = &f};
+    run_product(&r);
+}
+END_TEST
+
 /* ---- registers moved between warpgroups ---- */
 
 struct share_params {
@@ -480,6 +520,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, N_MM_CASES);
     tcase_add_loop_test(t, values_are_multiplied_as_memory_is, 0, N_VAL_CASES);
     tcase_add_loop_test(t, stores_come_behind_the_products_of_all_warps, 0, N_SLOW);
+    tcase_add_loop_test(t, a_wait_in_a_role_is_for_its_own_products, 0, PL_COUNT(policies));
     tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
     tcase_add_loop_test(t, spills_are_foreseen, 0, 4);
     tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 3);

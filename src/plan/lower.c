@@ -160,10 +160,7 @@ static void lower_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const uint32_t other = pl_build_label(&l->b), end = has_else ? pl_build_label(&l->b) : other;
     struct pl_hazard_state *before = pl_hazard_save(l);
     pl_build_jump(&l->b, other, condition(l, op->args[0]), true);
-    const bool was_idle = l->has_no_wgmma;
     lower_scoped(l, op->regions[0]);
-    const bool is_idle = l->has_no_wgmma;
-    l->has_no_wgmma = was_idle;
     if (has_else) {
         struct pl_hazard_state *then = pl_hazard_save(l);
         pl_build_jump(&l->b, end, (pl_reg){0}, false);
@@ -172,7 +169,6 @@ static void lower_if(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         lower_scoped(l, op->regions[1]);
         before = then;
     }
-    l->has_no_wgmma &= is_idle;
     pl_build_put_label(&l->b, end);
     pl_hazard_merge(l, before);
 }

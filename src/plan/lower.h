@@ -89,7 +89,8 @@ struct pl_hazard {
 struct pl_hazard_state {
     struct pl_hazard *arrays;
     struct pl_tmem_state tmem;
-    bool has_waits, scratch_is_read, cta_scratch_is_read, has_values_in_flight, has_pending_out;
+    bool has_waits, scratch_is_read, cta_scratch_is_read;
+    bool has_no_wgmma, has_values_in_flight, has_pending_out;
 };
 
 enum { PL_MAX_UNITS = 8 };

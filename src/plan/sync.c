@@ -296,6 +296,7 @@ struct pl_hazard_state *pl_hazard_save(struct pl_lower *l)
                                   .has_waits = l->has_waits,
                                   .scratch_is_read = l->scratch_is_read,
                                   .cta_scratch_is_read = l->cta_scratch_is_read,
+                                  .has_no_wgmma = l->has_no_wgmma,
                                   .has_values_in_flight = l->has_values_in_flight,
                                   .has_pending_out = l->has_pending_out};
     return s;
@@ -310,6 +311,7 @@ void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard_state *s)
     l->has_waits = s->has_waits;
     l->scratch_is_read = s->scratch_is_read;
     l->cta_scratch_is_read = s->cta_scratch_is_read;
+    l->has_no_wgmma = s->has_no_wgmma;
     l->has_values_in_flight = s->has_values_in_flight;
     l->has_pending_out = s->has_pending_out;
 }
@@ -328,6 +330,7 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s)
     l->has_waits |= s->has_waits;
     l->scratch_is_read |= s->scratch_is_read;
     l->cta_scratch_is_read |= s->cta_scratch_is_read;
+    l->has_no_wgmma &= s->has_no_wgmma;
     l->has_values_in_flight |= s->has_values_in_flight;
     l->has_pending_out |= s->has_pending_out;
 }
