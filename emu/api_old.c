@@ -15,6 +15,7 @@ CUresult pl_cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice dev)
 CUresult pl_cuCtxDestroy(CUcontext ctx) { return pl_cuCtxDestroy_v2(ctx); }
 CUresult pl_cuCtxPushCurrent(CUcontext ctx) { return pl_cuCtxPushCurrent_v2(ctx); }
 CUresult pl_cuCtxPopCurrent(CUcontext *ctx) { return pl_cuCtxPopCurrent_v2(ctx); }
+
 /* A context has one use from its creation; the detach of the last one destroys it. */
 CUresult pl_cuCtxAttach(CUcontext *ctx, unsigned int flags)
 {

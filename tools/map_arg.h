@@ -18,7 +18,7 @@
 struct pl_map_arg {
     int type; /* CUtensorMapDataType */
     pl_shape dims, box;
-    uint64_t stride_bytes[5]; /* innermost first, from axis 1; [0] 0: dense */
+    uint64_t stride_bytes[5]; /* innermost first, from axis 1 */
     int swizzle, interleave, fill;
     int wide; /* 0: tiled; 1: im2col::w; 128: im2col::w::128 */
     int lower, upper;

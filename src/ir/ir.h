@@ -144,8 +144,8 @@ struct pl_trace_request {
     struct pl_arg_facts args[PL_MAX_ARGS];
     const struct pl_target *target;
     bool is_pdl;
-    bool
-        has_no_shared_order; /* the text's consumer is too old for fences that order shared memory alone */
+    /* The text's consumer is too old for fences that order shared memory alone. */
+    bool has_no_shared_order;
 };
 
 /* ---- values ---- */

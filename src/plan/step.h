@@ -103,8 +103,8 @@ enum pl_step_flag {
     PL_STEP_F_SYNC = 8,
     PL_STEP_F_CONTROL = 16,
     PL_STEP_F_ASYNC = 32,
-    PL_STEP_F_NEUTRAL =
-        64 /* of no lane's own accounts: the lanes of a warp need not meet behind it */
+    /* Of no lane's own accounts: the lanes of a warp need not meet behind it. */
+    PL_STEP_F_NEUTRAL = 64
 };
 
 enum { PL_STEP_MAX_ATTRS = 4, PL_STEP_MAX_OPNDS = 7 };
