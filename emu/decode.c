@@ -378,7 +378,7 @@ static struct pl_emu_arg sreg_value(struct decoder *d, const struct pl_ptx_opera
 static bool takes_generic(const struct decoder *d)
 {
     static const char *const heads[] = {
-        "ld", "st", "atom", "red", "mbarrier", "prefetch", "cp.async.mbarrier"};
+        "ld", "st", "atom", "red", "mbarrier", "prefetch", "cp.async.mbarrier", "wmma"};
     const char *m = ins_name(d);
     if (d->ins->mods[PL_PTX_CAT_SPACE] != PL_PTX_MOD_NONE || strncmp(m, "stmatrix", 8) == 0 ||
         strncmp(m, "ldmatrix", 8) == 0)

@@ -27,13 +27,6 @@ static unsigned n_matrices(const struct pl_ptx_ins *p)
     return num == PL_PTX_MOD_NUM_X1 ? 1 : num == PL_PTX_MOD_NUM_X2 ? 2 : 4;
 }
 
-static const struct pl_emu_arg *vector_of(const struct pl_emu_ins *ins, unsigned operand,
-                                          unsigned i)
-{
-    const struct pl_emu_arg *a = &ins->args[operand];
-    return a->kind == PL_EMU_ARG_VECTOR ? &ins->args[a->first + i] : a;
-}
-
 /* Host memory of the row that a lane names, of which n_bytes are accessed; NULL: fault raised. */
 static uint8_t *row_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                        const struct pl_emu_arg *address, unsigned lane, uint32_t n_bytes,
@@ -126,7 +119,7 @@ enum pl_emu_status pl_emu_exec_ldmatrix(struct pl_emu_warp *w, const struct pl_e
         for (unsigned t = 0; t < 32; t++) {
             for (unsigned b = 0; b < 4; b++)
                 source_of(p, i, t, b, &row[b], &byte[b]);
-            pl_emu_set_lane(w, vector_of(ins, 0, i), t,
+            pl_emu_set_lane(w, pl_emu_vector_of(ins, 0, i), t,
                             bytes_of((const uint8_t(*)[ROW_BYTES])rows, row, byte));
         }
     return PL_EMU_NEXT;
@@ -146,7 +139,7 @@ enum pl_emu_status pl_emu_exec_stmatrix(struct pl_emu_warp *w, const struct pl_e
             return PL_EMU_FAULT;
     for (unsigned i = 0; i < n; i++)
         for (unsigned t = 0; t < 32; t++) {
-            uint32_t v = (uint32_t)pl_emu_lane(w, vector_of(ins, 1, i), t);
+            uint32_t v = (uint32_t)pl_emu_lane(w, pl_emu_vector_of(ins, 1, i), t);
             for (unsigned b = 0; b < 4; b++) {
                 unsigned q = t % 4, g = t / 4;
                 unsigned row = is_b8 ? 2 * q + (b & 1) : is_trans ? 2 * q + b / 2 : g;

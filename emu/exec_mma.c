@@ -67,15 +67,13 @@ static enum pl_num_fmt fmt_of(uint8_t type)
 static uint64_t reg(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, unsigned operand,
                     unsigned i, unsigned lane)
 {
-    const struct pl_emu_arg *a = &ins->args[operand];
-    return pl_emu_lane(w, a->kind == PL_EMU_ARG_VECTOR ? &ins->args[a->first + i] : a, lane);
+    return pl_emu_lane(w, pl_emu_vector_of(ins, operand, i), lane);
 }
 
 static void set_reg(struct pl_emu_warp *w, const struct pl_emu_ins *ins, unsigned i, unsigned lane,
                     uint64_t v)
 {
-    const struct pl_emu_arg *a = &ins->args[0];
-    pl_emu_set_lane(w, a->kind == PL_EMU_ARG_VECTOR ? &ins->args[a->first + i] : a, lane, v);
+    pl_emu_set_lane(w, pl_emu_vector_of(ins, 0, i), lane, v);
 }
 
 /* Raw bits of A or B: [row or column][k]. */
@@ -176,8 +174,7 @@ struct values {
 static const uint32_t *lanes_of(const struct pl_emu_warp *w, const struct pl_emu_ins *ins,
                                 unsigned operand, unsigned i)
 {
-    const struct pl_emu_arg *a = &ins->args[operand];
-    return pl_emu_lanes(w, a->kind == PL_EMU_ARG_VECTOR ? &ins->args[a->first + i] : a);
+    return pl_emu_lanes(w, pl_emu_vector_of(ins, operand, i));
 }
 
 static void load_values(const struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s,
@@ -297,13 +294,12 @@ static int64_t integer(uint8_t type, uint64_t bits)
     return (int64_t)bits - (is_negative ? (int64_t)1 << n : 0);
 }
 
-static int64_t dot_int(const struct pl_ptx_ins *p, struct shape s, const uint64_t *a,
-                       const uint64_t *b)
+int64_t pl_emu_dot_int(const struct pl_ptx_ins *p, unsigned n, const uint64_t *a, const uint64_t *b)
 {
     bool is_xor = p->mods[PL_PTX_CAT_BOOL] == PL_PTX_MOD_BOOL_XOR;
     int64_t sum = 0;
-    for (unsigned k = 0; k < s.k; k++) {
-        if (s.a_bits == 1)
+    for (unsigned k = 0; k < n; k++) {
+        if (p->types[1] == PL_PTX_TYPE_B1)
             sum += (int64_t)(is_xor ? a[k] ^ b[k] : a[k] & b[k]);
         else
             sum += integer(p->types[1], a[k]) * integer(p->types[2], b[k]);
@@ -311,22 +307,26 @@ static int64_t dot_int(const struct pl_ptx_ins *p, struct shape s, const uint64_
     return sum;
 }
 
-/* .satfinite clamps the sum to .s32; without it the sum wraps. */
+int64_t pl_emu_sum_int(const struct pl_ptx_ins *p, uint64_t c, int64_t dot)
+{
+    int64_t sum = (int32_t)(uint32_t)c + dot;
+    if (p->mods[PL_PTX_CAT_SAT] == PL_PTX_MOD_NONE)
+        return sum;
+    return sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+}
+
 static void mma_int(struct pl_emu_warp *w, const struct pl_emu_ins *ins, struct shape s)
 {
     static _Thread_local struct operand a, b;
-    bool is_sat = ins->ptx->mods[PL_PTX_CAT_SAT] != PL_PTX_MOD_NONE;
     struct accumulator acc;
     gather(w, ins, s, true, &a);
     gather(w, ins, s, false, &b);
     load_c(w, ins, s.m * N / 32u, &acc);
     for (unsigned t = 0; t < 32; t++) {
         for (unsigned i = 0; i < s.m * N / 32; i++) {
-            int64_t sum = (int32_t)(uint32_t)acc.c[i][t];
-            sum += dot_int(ins->ptx, s, a.bits[acc_row(i, t)], b.bits[acc_col(i, t)]);
-            if (is_sat)
-                sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
-            set_reg(w, ins, i, t, (uint32_t)sum);
+            int64_t dot =
+                pl_emu_dot_int(ins->ptx, s.k, a.bits[acc_row(i, t)], b.bits[acc_col(i, t)]);
+            set_reg(w, ins, i, t, (uint32_t)pl_emu_sum_int(ins->ptx, acc.c[i][t], dot));
         }
     }
 }

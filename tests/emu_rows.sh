@@ -8,7 +8,7 @@ rows=$(mktemp -d)
 trap 'rm -rf "$rows"' EXIT
 PLAUNCH_EMU_ROWS=$rows/all CK_VERBOSITY=silent
 export PLAUNCH_EMU_ROWS CK_VERBOSITY
-for t in check_emu_ptx check_mma check_wgmma check_tcgen05 check_tc_forms check_async_run check_tensormap check_emu; do
+for t in check_emu_ptx check_mma check_wmma check_wgmma check_tcgen05 check_tc_forms check_async_run check_tensormap check_emu; do
     "$PL_BUILDDIR/$t" > "$rows/log" || { cat "$rows/log"; exit 1; }
 done
 sort -u "$rows/all" > "$rows/seen"

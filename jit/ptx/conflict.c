@@ -183,6 +183,11 @@ static const char *find_in_types(const struct pl_ptx_ins *ins)
     case PL_PTX_wgmma_s32_b1_rs: return find_odd_n(ins, "m64nNk256 of that N");
     case PL_PTX_mma_m8n8k4_f16: /* f16 does not hold a sum begun in f32 */
         return ins->types[0] == PL_PTX_TYPE_F16 && ins->types[3] == PL_PTX_TYPE_F32 ? "f32" : NULL;
+    case PL_PTX_wmma_m16n16k16_i8: /* unlike those of mma, A and B have one type */
+    case PL_PTX_wmma_m8n32k16_i8:
+    case PL_PTX_wmma_m32n8k16_i8:
+    case PL_PTX_wmma_m8n8k32_i4:
+        return ins->types[1] != ins->types[2] ? pl_ptx_types[ins->types[2]].text : NULL;
     case PL_PTX_mma_m16n8k64_mxf4nvf4: /* four scales of ue4m3, or two of ue8m0 */
         if ((scale == PL_PTX_MOD_SCALE_VEC_X4) != (ins->types[4] == PL_PTX_TYPE_UE4M3))
             return scale != 0 ? text_of(scale) : pl_ptx_types[ins->types[4]].text;
