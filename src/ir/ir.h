@@ -377,6 +377,13 @@ static inline const struct pl_array *pl_ir_array_of(const struct pl_fn *fn, uint
 {
     return &fn->arrays.data[fn->refs.data[ref_id].array];
 }
+/* The array whose memory this one's is: its own, or the one that pl_union put it over. */
+static inline uint32_t pl_ir_memory_of(const struct pl_fn *fn, uint32_t array)
+{
+    while (fn->arrays.data[array].alias_of != 0)
+        array = fn->arrays.data[array].alias_of;
+    return array;
+}
 static inline const struct pl_bar_group *pl_ir_group_of(const struct pl_fn *fn, uint32_t bar_id)
 {
     return &fn->groups.data[fn->bars.data[bar_id].group];

@@ -476,8 +476,8 @@ uint32_t pl_operand_step_elems(pl_dtype t); /* of K that one instruction takes *
 /* k_axis: of the ref. False when the tensor core cannot read it so, which is reported. */
 bool pl_operand_make(struct pl_lower *l, const struct pl_op *op, uint32_t ref, int k_axis,
                      struct pl_operand *o);
-/* The descriptor of block `block` of 64 along M (0 for the second operand, or for all of M) and step `k`. */
 pl_reg pl_rows_desc(struct pl_lower *l, struct pl_opnd addr); /* rows of 16 bytes; for copies */
+/* The descriptor of block `block` of 64 along M (0 for the second operand, or for all of M) and step `k`. */
 pl_reg pl_operand_desc(struct pl_lower *l, const struct pl_operand *o, uint32_t block, uint32_t k);
 
 /* ---- synchronisation (sync.c) ---- */
@@ -486,20 +486,6 @@ void pl_unit_meet(struct pl_lower *l);
 void pl_unit_barrier(struct pl_lower *l);
 void pl_cta_barrier(struct pl_lower *l);
 void pl_cluster_barrier_steps(struct pl_lower *l);
-void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
-void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const struct pl_lay *lay);
-void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
-void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
-/* A product reads it, until somebody waits for products. */
-void pl_hazard_product(struct pl_lower *l, uint32_t ref);
-void pl_hazard_products_end(struct pl_lower *l);
-void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);
-void pl_hazard_clear(struct pl_lower *l);
-struct pl_hazard_state *pl_hazard_save(struct pl_lower *l);
-void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard_state *s);
-void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s);
-/* The state now to a saved one; NULL: none yet. */
-void pl_hazard_add(struct pl_lower *l, struct pl_hazard_state **to);
 uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay); /* mem.c */
 pl_reg pl_bar_value(struct pl_lower *l, uint32_t bar);
 struct pl_opnd pl_bar_addr(struct pl_lower *l, uint32_t bar); /* shared address operand */
@@ -522,6 +508,22 @@ bool pl_copy_out_is_by_threads(struct pl_lower *l, const struct pl_op *op);
 void pl_arrive_tx_peer(struct pl_lower *l, uint32_t bar, struct pl_opnd addr, struct pl_opnd n);
 /* n arrivals of the leader that leave the phase open: more of the same event follow. */
 void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
+
+/* ---- hazards (hazard.c) ---- */
+void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
+void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const struct pl_lay *lay);
+void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
+void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
+/* A product reads it, until somebody waits for products. */
+void pl_hazard_product(struct pl_lower *l, uint32_t ref);
+void pl_hazard_products_end(struct pl_lower *l);
+void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);
+void pl_hazard_clear(struct pl_lower *l);
+struct pl_hazard_state *pl_hazard_save(struct pl_lower *l);
+void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard_state *s);
+void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s);
+/* The state now to a saved one; NULL: none yet. */
+void pl_hazard_add(struct pl_lower *l, struct pl_hazard_state **to);
 
 /* ---- who touches shared memory (touch.c) ---- */
 void pl_touch_find(struct pl_lower *l); /* after the shared-memory map */

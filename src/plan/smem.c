@@ -133,13 +133,6 @@ static void add_area(struct pl_lower *l, const char *name, uint32_t offset, uint
         *a = (struct pl_plan_area){name, offset, n_bytes, align};
 }
 
-static uint32_t owner_of(const struct pl_fn *fn, uint32_t id)
-{
-    while (fn->arrays.data[id].alias_of != 0)
-        id = fn->arrays.data[id].alias_of;
-    return id;
-}
-
 /* "smem3" */
 static const char *array_name(struct pl_lower *l, uint32_t id)
 {
@@ -156,7 +149,7 @@ static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
     uint32_t aligns = 0;
     for (uint32_t id = 1; id < fn->arrays.n;
          id++) { /* a union is as large and as aligned as its neediest member */
-        struct pl_smem_place *p = &l->places[id], *o = &l->places[owner_of(fn, id)];
+        struct pl_smem_place *p = &l->places[id], *o = &l->places[pl_ir_memory_of(fn, id)];
         if (fn->arrays.data[id].space != PL_SPACE_SMEM || p == o)
             continue;
         o->n_bytes = p->n_bytes > o->n_bytes ? p->n_bytes : o->n_bytes;
@@ -167,7 +160,7 @@ static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
     for (uint32_t align = 1024; align >= 16; align /= 2)
         for (uint32_t id = 1; (aligns & align) != 0 && id < fn->arrays.n; id++) {
             struct pl_smem_place *p = &l->places[id];
-            if (fn->arrays.data[id].space != PL_SPACE_SMEM || owner_of(fn, id) != id ||
+            if (fn->arrays.data[id].space != PL_SPACE_SMEM || pl_ir_memory_of(fn, id) != id ||
                 p->align_bytes != align)
                 continue;
             at = round_up(at, align);
@@ -177,7 +170,7 @@ static uint32_t place_arrays(struct pl_lower *l, uint32_t at)
         }
     for (uint32_t id = 1; id < fn->arrays.n; id++)
         if (fn->arrays.data[id].space == PL_SPACE_SMEM)
-            l->places[id].offset_bytes = l->places[owner_of(fn, id)].offset_bytes;
+            l->places[id].offset_bytes = l->places[pl_ir_memory_of(fn, id)].offset_bytes;
     return at;
 }
 

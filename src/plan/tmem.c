@@ -20,16 +20,9 @@ enum { MAX_COLUMNS = 512, WARP_LANES = 32, MAX_WORDS = 32 };
 
 /* ---- columns ---- */
 
-static uint32_t owner_of(const struct pl_fn *fn, uint32_t array)
-{
-    while (fn->arrays.data[array].alias_of != 0)
-        array = fn->arrays.data[array].alias_of;
-    return array;
-}
-
 static bool is_owner(const struct pl_fn *fn, uint32_t array)
 {
-    return fn->arrays.data[array].space == PL_SPACE_TMEM && owner_of(fn, array) == array;
+    return fn->arrays.data[array].space == PL_SPACE_TMEM && pl_ir_memory_of(fn, array) == array;
 }
 
 /* The columns of the owner and of all that share its memory. */
@@ -37,7 +30,7 @@ static uint32_t shared_columns(const struct pl_fn *fn, uint32_t owner)
 {
     int64_t most = 0;
     for (uint32_t a = 1; a < fn->arrays.n; a++)
-        if (fn->arrays.data[a].space == PL_SPACE_TMEM && owner_of(fn, a) == owner &&
+        if (fn->arrays.data[a].space == PL_SPACE_TMEM && pl_ir_memory_of(fn, a) == owner &&
             pl_tmem_array_columns(fn, a) > most)
             most = pl_tmem_array_columns(fn, a);
     return (uint32_t)most;
@@ -68,7 +61,7 @@ void pl_tmem_map(struct pl_lower *l)
             *c = (struct pl_plan_columns){pl_arena_printf(l->arena, "tmem%u", a), at, n};
         is_placed[a] = true;
         for (uint32_t o = 1; o < fn->arrays.n; o++)
-            if (fn->arrays.data[o].space == PL_SPACE_TMEM && owner_of(fn, o) == a)
+            if (fn->arrays.data[o].space == PL_SPACE_TMEM && pl_ir_memory_of(fn, o) == a)
                 l->columns[o] =
                     (struct pl_tmem_place){.first = at,
                                            .slot_columns = (uint32_t)pl_tmem_slot_columns(fn, o),

@@ -7,13 +7,6 @@
  */
 #include "src/plan/copy.h"
 
-static uint32_t memory_of(const struct pl_lower *l, uint32_t array)
-{
-    while (l->fn->arrays.data[array].alias_of != 0)
-        array = l->fn->arrays.data[array].alias_of;
-    return array;
-}
-
 /* What an op does to the shared memory that its refs name. Copies by elements and gathers fence what they store themselves. */
 static struct pl_touch touch_of(struct pl_lower *l, uint32_t id)
 {
@@ -60,7 +53,7 @@ static void note_op(struct pl_lower *l, uint32_t id)
         const struct pl_ref_info *r = op->refs[i] != 0 ? pl_ir_ref(l->fn, op->refs[i]) : NULL;
         if (r == NULL || r->space != PL_SPACE_SMEM)
             continue;
-        struct pl_touch *all = &l->touches[memory_of(l, r->array)];
+        struct pl_touch *all = &l->touches[pl_ir_memory_of(l->fn, r->array)];
         all->is_async |= t.is_async;
         all->is_stored |= t.is_stored;
     }
@@ -82,7 +75,7 @@ void pl_touch_find(struct pl_lower *l)
 
 bool pl_array_is_async(const struct pl_lower *l, uint32_t array)
 {
-    return l->has_tma && (l->has_own_text || l->touches[memory_of(l, array)].is_async);
+    return l->has_tma && (l->has_own_text || l->touches[pl_ir_memory_of(l->fn, array)].is_async);
 }
 
 void pl_fence_array(struct pl_lower *l, uint32_t array)
