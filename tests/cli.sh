@@ -157,5 +157,6 @@ done
 check 'emu tmap with a wrong swizzle' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:77
 says 'the whole argument is shown' 'tmap:0:f32:8x8:8x8:77'
 check 'emu tmap with a wrong option' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:0:strides=32x64
+check 'emu tmap with an interleave that is none' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:0:interleave=5
 check 'emu without an entry' 2 "$pl" emu "$tmp/twice.ptx" --grid 1 --block 1
 [ "$failures" = 0 ]

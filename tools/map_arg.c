@@ -59,7 +59,6 @@ static bool parse_option(const char *text, struct pl_map_arg *out)
 {
     const char *value = strchr(text, '=');
     const size_t n = value != NULL ? (size_t)(value - text) : strlen(text);
-    int64_t v;
     value += value != NULL;
     if (strcmp(text, "nan") == 0)
         out->fill = 1;
@@ -69,8 +68,10 @@ static bool parse_option(const char *text, struct pl_map_arg *out)
         out->type = TYPE_TF32_FTZ;
     else if (value == NULL)
         return false;
-    else if (n == 10 && strncmp(text, "interleave", n) == 0 && pl_cmd_parse_i64(value, &v))
-        out->interleave = (int)(v / 16);
+    else if (strcmp(text, "interleave=16") == 0)
+        out->interleave = 1;
+    else if (strcmp(text, "interleave=32") == 0)
+        out->interleave = 2;
     else if (n == 7 && strncmp(text, "strides", n) == 0)
         return parse_strides(value, out);
     else if (text[0] == 'w' && (n == 1 || (n == 4 && strncmp(text, "w128", n) == 0))) {
