@@ -387,6 +387,10 @@ PL_API void pl_wgmma_at(pl_builder *b, pl_ref acc, pl_ref x, pl_ref y, pl_loc l)
 PL_API void pl_wgmma_if_at(pl_builder *b, pl_ref acc, pl_ref x, pl_ref y, pl_val accumulate,
                            pl_loc l);
 PL_API void pl_wgmma_val_at(pl_builder *b, pl_ref acc, pl_val x, pl_ref y, pl_loc l);
+/*
+ * Until at most n_pending of this unit's products are unfinished. Which operands those still read is the body's to know: no store to
+ * them waits.
+ */
 PL_API void pl_wgmma_wait_at(pl_builder *b, int32_t n_pending, pl_loc l);
 PL_API pl_val pl_acc_load_at(pl_builder *b, pl_ref acc,
                              pl_loc l); /* waits for all wgmma in flight */
