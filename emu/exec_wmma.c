@@ -1,8 +1,8 @@
 /*
  * wmma.load, wmma.mma, wmma.store: PTX ISA, "Warp Level Matrix Instructions: wmma".
  *
- * How a fragment lies in the lanes is left open by the manual. Here it is as in mma.sync (emu/exec_mma.c), which is what chips
- * from sm_80 on do with m16n16k16: blocks of 8 rows and 4 u columns, lane t with row t/4 and columns u (t % 4) … + u - 1 of each,
+ * How a fragment lies in the lanes is left open by the manual (docs/hardware-assumptions.md, wmma-fragment). Here it is as in mma.sync
+ * (emu/exec_mma.c): blocks of 8 rows and 4 u columns, lane t with row t/4 and columns u (t % 4) … + u - 1 of each,
  * where u elements share a register, two of C and D; blocks of A, C and D by rows first, of B, whose rows are its columns, by k
  * first. Fragments of f16 A and B have room for 16 elements a lane and hold what they hold again and again.
  *
