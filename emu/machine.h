@@ -36,7 +36,7 @@ enum {
     PL_EMU_MAX_CLUSTER = 16, /* CTAs */
     PL_EMU_N_BARRIERS = 16,  /* of a CTA, PTX ISA "bar, barrier" */
     PL_EMU_SHARED_BASE =
-        1024,               /* the first KiB of a CTA's window is the system's (sm_80 and newer) */
+        1024, /* the first KiB of a CTA's window is the system's, from sm_90 on; here on every chip */
     PL_EMU_RANK_SHIFT = 24, /* shared::cluster address = (rank in the cluster << 24) | offset */
     PL_EMU_N_LAST = 8,
 };
