@@ -162,15 +162,24 @@ END_TEST
 
 /* ---- tickets and turns ---- */
 
-/* Each CTA takes a ticket (also in a warp role), and writes in the order of the tickets: its turn is when the semaphore says so. */
+struct turns_params {
+    int32_t is_warp, is_window;
+};
+
+/*
+ * Each CTA takes a ticket (also in a warp role), and writes in the order of the tickets: its turn is when the semaphore says so. The
+ * semaphore is an element, or a window of one, which has axes.
+ */
 static void turns_body(pl_builder *b, const void *params)
 {
-    const int32_t *is_warp = params;
-    pl_ref tickets = pl_at(b, pl_param(b, 0), 0), turn = pl_at(b, pl_param(b, 0), 1),
+    const struct turns_params *p = params;
+    pl_ref counters = pl_param(b, 0), tickets = pl_at(b, pl_at(b, counters, 0), 0),
            out = pl_param(b, 1);
-    pl_ref turns = pl_semaphore(b, turn);
+    pl_ref turns =
+        pl_semaphore(b, p->is_window ? pl_window(b, counters, PL_OFF(b, 0, 1), PL_SHAPE(1, 1))
+                                     : pl_at(b, pl_at(b, counters, 0), 1));
     const pl_atomic_opt old = {.want_old = 1};
-    if (*is_warp) {
+    if (p->is_warp) {
         PL_WARP(b, 0, 2)
         {
             pl_val mine = pl_atomic_ex(b, PL_ATOMIC_ADD, tickets, 1, &old);
@@ -189,14 +198,14 @@ TENSORS(turns, 0, 2);
 
 START_TEST(semaphores_give_turns)
 {
-    int32_t params[16] = {_i};
+    const struct turns_params params = {_i % 2, _i / 2};
     for (size_t policy = 0; policy < PL_COUNT(policies); policy++) {
         driver_use(90, policies[policy]);
-        pl_tensor counters = tensor_new(PL_I32, PL_SHAPE(2), 0, 0),
+        pl_tensor counters = tensor_new(PL_I32, PL_SHAPE(1, 2), 0, 0),
                   out = tensor_new(PL_I32, PL_SHAPE(8), 0, 0);
         fill_bytes(&counters, 0);
         struct ask a = {.kernel = &turns,
-                        .params = params,
+                        .params = &params,
                         .params_bytes = sizeof params,
                         .arch = 90,
                         .args = {pl_arg_tensor(counters), pl_arg_tensor(out)},
@@ -221,7 +230,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, atomics_add_up, 0, N_ATOMIC_CASES);
     tcase_add_loop_test(t, swaps_happen_where_the_value_is_expected, 0, 2);
-    tcase_add_loop_test(t, semaphores_give_turns, 0, 2);
+    tcase_add_loop_test(t, semaphores_give_turns, 0, 4);
     suite_add_tcase(s, t);
     return s;
 }

@@ -116,7 +116,14 @@ static struct pl_opnd address(struct pl_lower *l, uint32_t ref, const struct pl_
 
 /* ---- rank 0 ---- */
 
-static const struct pl_coord no_coord = {.thread = {.kind = PL_OPND_IMM}, .bound = 1};
+/* Of the one element of a ref, which may have axes. */
+static struct pl_opnd first_address(struct pl_lower *l, uint32_t ref)
+{
+    struct pl_coord at[PL_MAX_RANK];
+    for (int i = 0; i < PL_MAX_RANK; i++)
+        at[i] = (struct pl_coord){.thread = pl_opnd_imm(0), .bound = 1};
+    return address(l, ref, at);
+}
 
 /* The leader's 32- or 64-bit register, which holds 0 in the other lanes, for all threads of the unit. */
 static struct pl_opnd from_leader(struct pl_lower *l, pl_dtype t, pl_reg r)
@@ -162,7 +169,7 @@ static struct pl_opnd from_leader(struct pl_lower *l, pl_dtype t, pl_reg r)
 static void atomic_scalar(struct pl_lower *l, uint32_t id, const struct pl_op *op,
                           const struct atom *a)
 {
-    struct spot s = {.addr = address(l, op->refs[0], &no_coord),
+    struct spot s = {.addr = first_address(l, op->refs[0]),
                      .value = pl_lower_scalar(l, op->args[0]),
                      .guard = pl_lower_leader(l)};
     if (op->n_args > 1)
@@ -260,7 +267,7 @@ void pl_lower_semaphore_signal(struct pl_lower *l, uint32_t id, const struct pl_
 {
     (void)id;
     struct pl_opnd by = pl_lower_scalar(l, op->args[0]);
-    struct pl_opnd addr = pl_global_addr(l, op->refs[0], &no_coord);
+    struct pl_opnd addr = first_address(l, op->refs[0]);
     by = pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, by));
     pl_unit_barrier(l);
     set_guard(l, pl_lower_leader(l));
@@ -278,7 +285,7 @@ void pl_lower_semaphore_wait(struct pl_lower *l, uint32_t id, const struct pl_op
 {
     (void)id;
     struct pl_opnd least = pl_lower_scalar(l, op->args[0]);
-    struct pl_opnd addr = pl_global_addr(l, op->refs[0], &no_coord);
+    struct pl_opnd addr = first_address(l, op->refs[0]);
     const uint32_t again = pl_build_label(&l->b), done = pl_build_label(&l->b);
     const pl_reg r = pl_build_mutable(&l->b, PL_RC_B32);
     pl_build_jump(&l->b, done, pl_lower_leader(l), true);
@@ -295,7 +302,7 @@ void pl_lower_semaphore_wait(struct pl_lower *l, uint32_t id, const struct pl_op
 
 void pl_lower_semaphore_read(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
-    struct pl_opnd addr = pl_global_addr(l, op->refs[0], &no_coord);
+    struct pl_opnd addr = first_address(l, op->refs[0]);
     const pl_reg r = pl_build_reg(&l->b, PL_RC_B32);
     pl_build_mov(&l->b, PL_ST_b32, r, pl_opnd_imm(0));
     set_guard(l, pl_lower_leader(l));
