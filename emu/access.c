@@ -54,7 +54,7 @@ struct pl_emu_cta *pl_emu_shared_cta(const struct pl_emu_cluster *cl, uint32_t a
 
 bool pl_emu_shared_in(const struct pl_emu_cta *cta, uint32_t address, uint64_t n_bytes)
 {
-    uint32_t offset = pl_emu_shared_offset(address); /* wraps below the window's base: too large */
+    uint32_t offset = pl_emu_shared_offset(cta, address);
     return offset < cta->shared.n_bytes && n_bytes <= cta->shared.n_bytes - offset;
 }
 
@@ -93,7 +93,7 @@ void *pl_emu_shared_at(struct pl_emu_warp *w, uint32_t lane, uint32_t address, u
         pl_emu_fault_shared(w, lane, address, n_bytes, what);
         return NULL;
     }
-    return cta->shared.data + pl_emu_shared_offset(address);
+    return cta->shared.data + pl_emu_shared_offset(cta, address);
 }
 
 void *pl_emu_local_at(struct pl_emu_warp *w, uint32_t lane, uint64_t address, uint64_t n_bytes,
@@ -158,9 +158,10 @@ int pl_emu_fault_shared(struct pl_emu_warp *w, uint32_t lane, uint32_t address, 
                              rank < cl->n_ctas ? "has exited" : "is not in the cluster");
         return PL_EMU_FAULT;
     }
-    uint32_t first = (rank << PL_EMU_RANK_SHIFT) + PL_EMU_SHARED_BASE;
+    const struct pl_emu_cta *cta = &cl->ctas[rank];
+    uint32_t first = pl_emu_shared_address(cta, 0);
     pl_d_emu_shared_bounds(pl_emu_faults(w, lane), pl_emu_where(w), what, n_bytes, address, first,
-                           first + cl->ctas[rank].shared.n_bytes);
+                           first + cta->shared.n_bytes);
     return PL_EMU_FAULT;
 }
 

@@ -37,7 +37,7 @@ bool pl_async_place_at(struct pl_emu_warp *w, uint32_t lane, uint32_t address, u
         pl_emu_fault_misaligned(w, lane, address, align_bytes, what);
         return false;
     }
-    out->offset_bytes = pl_emu_shared_offset(address);
+    out->offset_bytes = pl_emu_shared_offset(out->cta, address);
     return true;
 }
 
@@ -265,7 +265,7 @@ enum pl_emu_status pl_emu_async_on_shared(struct pl_emu_warp *w, struct pl_emu_c
     const struct pl_async_cta *c = cta->async;
     if (c == NULL)
         return PL_EMU_NEXT;
-    uint32_t offset = pl_emu_shared_offset(address);
+    uint32_t offset = pl_emu_shared_offset(cta, address);
     const struct pl_async_bar *bar = find_bar(c, offset, offset + n_bytes);
     if (bar != NULL) {
         pl_d_mbar_touched(pl_emu_faults(w, lane), pl_emu_where(w),
@@ -307,7 +307,7 @@ bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, u
 {
     const struct pl_async_cta *c = cta->async;
     const struct pl_emu_async *a = cta->cluster->async;
-    uint32_t offset = pl_emu_shared_offset(address), end = offset + n_bytes * PL_EMU_LANES;
+    uint32_t offset = pl_emu_shared_offset(cta, address), end = offset + n_bytes * PL_EMU_LANES;
     struct pl_async_range r = {cta, offset, end};
     if (find_bar(c, offset, end) != NULL ||
         (a->n_pending != 0 && find_conflict(a, &r, is_write) != NULL))
@@ -323,7 +323,7 @@ bool pl_emu_async_on_shared_run(struct pl_emu_warp *w, struct pl_emu_cta *cta, u
 bool pl_emu_async_is_quiet(const struct pl_emu_cta *cta, uint32_t address, uint32_t n_bytes,
                            bool is_write)
 {
-    uint32_t offset = pl_emu_shared_offset(address);
+    uint32_t offset = pl_emu_shared_offset(cta, address);
     struct pl_async_range r = {(struct pl_emu_cta *)(uintptr_t)cta, offset, offset + n_bytes};
     const struct pl_emu_async *a = cta->cluster->async;
     return find_bar(cta->async, r.first, r.end) == NULL &&
@@ -333,6 +333,6 @@ bool pl_emu_async_is_quiet(const struct pl_emu_cta *cta, uint32_t address, uint3
 void pl_emu_async_note_write(struct pl_emu_warp *w, struct pl_emu_cta *cta, uint32_t lane,
                              uint32_t address, uint32_t n_bytes)
 {
-    pl_async_note_generic(cta, pl_emu_shared_offset(address), n_bytes, pl_async_thread(w, lane),
-                          w->pc->line);
+    pl_async_note_generic(cta, pl_emu_shared_offset(cta, address), n_bytes,
+                          pl_async_thread(w, lane), w->pc->line);
 }

@@ -233,7 +233,7 @@ bool pl_async_shared_address(struct pl_emu_warp *w, const struct pl_emu_ins *ins
 /* The shared::cluster address of a place. */
 static inline uint32_t pl_async_address(struct pl_async_place p)
 {
-    return (p.cta->rank << PL_EMU_RANK_SHIFT) + p.offset_bytes + PL_EMU_SHARED_BASE;
+    return pl_emu_shared_address(p.cta, p.offset_bytes);
 }
 static inline uint8_t *pl_async_data(struct pl_async_place p)
 {

@@ -116,14 +116,14 @@ static void move_row(const struct pl_async_range *tile, const struct pl_box *b, 
                      uint8_t *row, bool is_load)
 {
     uint32_t n_bytes = pl_box_row_shared_bytes(b), step = piece_bytes(b->map);
+    uint32_t base = tile->cta->shared.base_bytes;
     uint8_t *data = tile->cta->shared.data;
     if (b->map->swizzle == PL_TMAP_SWIZZLE_NONE)
         step = n_bytes;
     for (uint32_t i = 0; i < n_bytes; i += step) {
-        uint32_t address =
-            pl_tmap_swizzle_address((enum pl_tmap_swizzle)b->map->swizzle,
-                                    PL_EMU_SHARED_BASE + tile->first + row_offset + i);
-        uint8_t *p = data + address - PL_EMU_SHARED_BASE;
+        uint32_t address = pl_tmap_swizzle_address((enum pl_tmap_swizzle)b->map->swizzle,
+                                                   base + tile->first + row_offset + i);
+        uint8_t *p = data + address - base;
         memcpy(is_load ? p : row + i, is_load ? row + i : p, step);
     }
 }

@@ -144,6 +144,18 @@ static uint32_t thread_id(const struct pl_emu_warp *w, uint32_t lane, uint32_t d
     return dim < 3 ? id[dim] : 0;
 }
 
+/* PTX ISA, %total_smem_size: a multiple of what shared memory is given out in, 128 bytes from sm_8x on. */
+static uint32_t total_shared(const struct pl_emu_cta *cta)
+{
+    return (cta->shared.n_bytes + 127) / 128 * 128;
+}
+
+/* Where in its window a CTA's reserved memory begins. */
+static uint32_t reserved_begin(const struct pl_emu_cta *cta)
+{
+    return cta->shared.base_bytes == 0 ? total_shared(cta) : 0;
+}
+
 /* A special register that is the same in all lanes; per-lane ones are in fill_slot. PTX ISA, "Special Registers". */
 static uint64_t uniform_sreg(const struct pl_emu_warp *w, uint16_t sreg, uint32_t dim)
 {
@@ -169,16 +181,18 @@ static uint64_t uniform_sreg(const struct pl_emu_warp *w, uint16_t sreg, uint32_
     case PL_PTX_SREG_cluster_nctaid: return is_xyz ? g->cluster[dim] : 1;
     case PL_PTX_SREG_cluster_ctarank: return cta->rank;
     case PL_PTX_SREG_cluster_nctarank: return cl->n_ctas;
-    case PL_PTX_SREG_total_smem_size: return cta->shared.n_bytes;
-    case PL_PTX_SREG_aggr_smem_size: return cta->shared.n_bytes + PL_EMU_SHARED_BASE;
+    case PL_PTX_SREG_total_smem_size: return total_shared(cta);
+    case PL_PTX_SREG_aggr_smem_size: return total_shared(cta) + PL_EMU_SHARED_RESERVED_BYTES;
     case PL_PTX_SREG_dynamic_smem_size: return g->dynamic_shared_bytes;
+    case PL_PTX_SREG_reserved_smem_begin:
+    case PL_PTX_SREG_reserved_smem_0:
+    case PL_PTX_SREG_reserved_smem_1: return reserved_begin(cta);
     case PL_PTX_SREG_reserved_smem_end:
-    case PL_PTX_SREG_reserved_smem_cap: return PL_EMU_SHARED_BASE;
+    case PL_PTX_SREG_reserved_smem_cap: return reserved_begin(cta) + PL_EMU_SHARED_RESERVED_BYTES;
     case PL_PTX_SREG_envreg1: return g->workspace >> 32;
     case PL_PTX_SREG_envreg2: return (uint32_t)g->workspace;
     case PL_PTX_SREG_warp_sz: return PL_EMU_LANES;
-    default:
-        return 0; /* reserved begin and offsets, performance monitors, current_graph_exec, other envreg */
+    default: return 0; /* performance monitors, current_graph_exec, other envreg */
     }
 }
 
@@ -293,6 +307,7 @@ static bool start_cta(struct pl_emu_cluster *cl, uint32_t rank)
     cta->n_threads = cta->n_live = volume(g->block);
     cta->n_warps = s->n_warps;
     cta->warps = s->warps + (size_t)rank * s->n_warps;
+    cta->shared.base_bytes = g->device->shared_base_bytes;
     cta->shared.n_bytes = shared_bytes(g);
     cta->shared.cap_bytes = (uint32_t)s->shared_stride_bytes;
     cta->shared.data = s->shared != NULL ? s->shared + rank * s->shared_stride_bytes : NULL;

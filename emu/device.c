@@ -45,6 +45,12 @@ struct pl_emu_config pl_emu_config_complete(struct pl_emu_config c)
     return c;
 }
 
+/*
+ * What the system reserves of a CTA's window comes first from sm_90 on, and behind the CTA's own memory before: so ptxas 13.0
+ * assembles, whatever older .target the text names, and so it computes %reserved_smem_offset_begin.
+ */
+static uint32_t shared_base(uint16_t sm) { return sm < 90 ? 0 : PL_EMU_SHARED_RESERVED_BYTES; }
+
 struct pl_emu_device *pl_emu_device_create(const struct pl_emu_config *config)
 {
     struct pl_emu_device *d = calloc(1, sizeof *d);
@@ -52,6 +58,7 @@ struct pl_emu_device *pl_emu_device_create(const struct pl_emu_config *config)
         return NULL;
     pl_emu_ops_init(PL_EMU_ISA_COUNT - 1);
     d->config = pl_emu_config_complete(*config);
+    d->shared_base_bytes = shared_base(d->config.sm);
     d->memory = pl_emu_memory_create(d->config.memory_bytes, d->config.index);
     d->pool = pl_emu_pool_create();
     d->rows = pl_emu_rows_create();
@@ -165,7 +172,7 @@ uint32_t pl_emu_occupancy(const struct pl_emu_device *d, const struct pl_emu_fun
     uint32_t by_threads = d->config.threads_per_sm / (warps * PL_EMU_LANES);
     uint32_t regs_of_warp = (func->info.n_regs * PL_EMU_LANES + 255) / 256 * 256;
     uint32_t by_regs = d->config.regs_per_sm / (regs_of_warp * warps);
-    uint32_t by_shared = d->config.shared_per_sm_bytes / (shared + PL_EMU_SHARED_BASE);
+    uint32_t by_shared = d->config.shared_per_sm_bytes / (shared + PL_EMU_SHARED_RESERVED_BYTES);
     n = by_threads < n ? by_threads : n;
     n = by_regs < n ? by_regs : n;
     return by_shared < n ? by_shared : n;

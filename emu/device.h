@@ -9,6 +9,7 @@ struct pl_emu_pool;
 
 struct pl_emu_device {
     struct pl_emu_config config;
+    uint32_t shared_base_bytes; /* of a CTA's window: where its own memory begins */
     struct pl_emu_memory *memory;
     struct pl_emu_pool *pool;
     pthread_mutex_t lock; /* of counters, print and heap */

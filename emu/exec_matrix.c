@@ -38,11 +38,12 @@ static uint8_t *row_at(struct pl_emu_warp *w, const struct pl_emu_ins *ins,
         pl_emu_fault_misaligned(w, lane, at, ROW_BYTES, what);
         return NULL;
     }
-    uint32_t offset = pl_emu_shared_offset((uint32_t)at);
     uint8_t *row = pl_emu_shared_at(w, lane, (uint32_t)at, ROW_BYTES, what);
     if (row == NULL)
         return NULL;
-    struct pl_async_place place = {pl_emu_shared_cta(w->cta->cluster, (uint32_t)at), offset};
+    struct pl_emu_cta *cta = pl_emu_shared_cta(w->cta->cluster, (uint32_t)at);
+    uint32_t offset = pl_emu_shared_offset(cta, (uint32_t)at);
+    struct pl_async_place place = {cta, offset};
     if (pl_race_is_on(w) && pl_race_shared(w, 1u << lane, place, n_bytes, is_store) != PL_EMU_NEXT)
         return NULL;
     if (is_store)

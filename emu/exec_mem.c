@@ -108,7 +108,7 @@ static void *shared_lane(struct pl_emu_warp *w, const struct pl_emu_access *a, u
         pl_emu_fault_shared(w, lane, address, a->n_bytes, what);
         return NULL;
     }
-    uint32_t offset = pl_emu_shared_offset(address);
+    uint32_t offset = pl_emu_shared_offset(cta, address);
     if (is_read && !pl_emu_shared_is_written(cta, offset, a->n_bytes)) {
         pl_emu_fault_unwritten(w, lane, address, a->n_bytes, what);
         return NULL;
@@ -213,7 +213,7 @@ static bool are_written(const struct pl_emu_cta *cta, const struct pl_emu_access
         return true;
     uint64_t missing = 0;
     for (uint32_t i = 0; i < PL_EMU_LANES; i++) {
-        uint32_t offset = pl_emu_shared_offset((uint32_t)at[i]);
+        uint32_t offset = pl_emu_shared_offset(cta, (uint32_t)at[i]);
         missing |= access_bits(a->n_bytes, offset) & ~map[offset / 64];
     }
     return missing == 0;
@@ -226,9 +226,10 @@ static void mark_all(struct pl_emu_warp *w, struct pl_emu_cta *cta, const struct
     if (map == NULL)
         return;
     if (is_run)
-        pl_emu_shared_mark(cta, pl_emu_shared_offset((uint32_t)at[0]), a->n_bytes * PL_EMU_LANES);
+        pl_emu_shared_mark(cta, pl_emu_shared_offset(cta, (uint32_t)at[0]),
+                           a->n_bytes * PL_EMU_LANES);
     for (uint32_t i = 0; !is_run && i < PL_EMU_LANES; i++) {
-        uint32_t offset = pl_emu_shared_offset((uint32_t)at[i]);
+        uint32_t offset = pl_emu_shared_offset(cta, (uint32_t)at[i]);
         map[offset / 64] |= access_bits(a->n_bytes, offset);
     }
     PL_EMU_FOR_LANES (lane, cta->async != NULL && !is_run ? w->mask : 0)
@@ -258,7 +259,7 @@ static uint8_t *shared_span(struct pl_emu_warp *w, const struct pl_emu_access *a
         return NULL;
     if (is_watched && !is_run && !pl_emu_async_is_quiet(cta, address, (uint32_t)n_bytes, is_write))
         return NULL;
-    uint32_t offset = pl_emu_shared_offset(address);
+    uint32_t offset = pl_emu_shared_offset(cta, address);
     if (is_write)
         mark_all(w, cta, a, at, is_run);
     else if (!are_written(cta, a, at, offset, (uint32_t)n_bytes))

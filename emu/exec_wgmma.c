@@ -82,8 +82,8 @@ static bool is_transposed(const struct pl_async_op *op, const struct shape *s, b
 static const uint8_t *chunk_at(const struct pl_async_op *op, uint32_t address)
 {
     const struct pl_emu_cta *cta = op->w->cta;
-    uint32_t offset = address - PL_EMU_SHARED_BASE;
-    if (address < PL_EMU_SHARED_BASE || offset + 16 > cta->shared.n_bytes) {
+    uint32_t base = cta->shared.base_bytes, offset = address - base;
+    if (address < base || offset + 16 > cta->shared.n_bytes) {
         pl_emu_fault_shared(op->w, 0, address, 16, "wgmma.mma_async");
         return NULL;
     }
@@ -425,7 +425,7 @@ static struct pl_async_range range_of(struct pl_emu_warp *w, const struct source
     for (unsigned i = 0; i < s->n; i += s->is_mn_major ? t : 1)
         for (unsigned k = 0; k < s->k; k += s->is_mn_major ? 1 : t) {
             uint32_t at = pl_mma_address(&s->desc, s->is_mn_major, s->es, s->first + i, k) -
-                          PL_EMU_SHARED_BASE;
+                          w->cta->shared.base_bytes;
             r.first = at < r.first ? at : r.first;
             r.end = at + 16 > r.end ? at + 16 : r.end;
         }
@@ -451,7 +451,7 @@ static bool set_source(struct pl_async_op *op, struct pl_async_range r)
         op->source = r;
         return true;
     }
-    pl_emu_fault_shared(op->w, pl_emu_first_lane(op->w), r.first + PL_EMU_SHARED_BASE,
+    pl_emu_fault_shared(op->w, pl_emu_first_lane(op->w), r.first + r.cta->shared.base_bytes,
                         r.end - r.first, "wgmma.mma_async");
     pl_async_drop(op);
     return false;

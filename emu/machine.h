@@ -32,11 +32,10 @@ struct pl_emu_race;
 struct pl_emu_race_grid;
 
 enum {
-    PL_EMU_MAX_WARPS = 32,   /* of a CTA: 1,024 threads */
-    PL_EMU_MAX_CLUSTER = 16, /* CTAs */
-    PL_EMU_N_BARRIERS = 16,  /* of a CTA, PTX ISA "bar, barrier" */
-    PL_EMU_SHARED_BASE =
-        1024, /* the first KiB of a CTA's window is the system's, from sm_90 on; here on every chip */
+    PL_EMU_MAX_WARPS = 32,               /* of a CTA: 1,024 threads */
+    PL_EMU_MAX_CLUSTER = 16,             /* CTAs */
+    PL_EMU_N_BARRIERS = 16,              /* of a CTA, PTX ISA "bar, barrier" */
+    PL_EMU_SHARED_RESERVED_BYTES = 1024, /* of each CTA, the system's */
     PL_EMU_RANK_SHIFT = 24, /* shared::cluster address = (rank in the cluster << 24) | offset */
     PL_EMU_N_LAST = 8,
 };
@@ -152,9 +151,10 @@ struct pl_emu_barrier {  /* bar, barrier: one of 16 */
 };
 
 struct pl_emu_shared {
-    uint8_t *data;      /* byte at offset PL_EMU_SHARED_BASE first */
-    uint64_t *written;  /* a bit a byte: set once something was written; NULL when CHECK=off */
-    uint32_t n_bytes;   /* static and dynamic; valid offsets are BASE … BASE + n_bytes - 1 */
+    uint8_t *data;       /* byte at base_bytes of the window first */
+    uint64_t *written;   /* a bit a byte: set once something was written; NULL when CHECK=off */
+    uint32_t base_bytes; /* of the device */
+    uint32_t n_bytes; /* static and dynamic; valid window offsets are base … base + n_bytes - 1 */
     uint32_t cap_bytes; /* of data */
 };
 
@@ -170,6 +170,17 @@ struct pl_emu_cta {
     struct pl_emu_barrier barriers[PL_EMU_N_BARRIERS];
     void *async; /* emu/async_*: barriers, copies and tensor memory of this CTA */
 };
+
+/* Offset of a shared::cluster address in the data of its CTA; what lies below the base wraps and is too large. */
+static inline uint32_t pl_emu_shared_offset(const struct pl_emu_cta *cta, uint32_t address)
+{
+    return (address & ((1u << PL_EMU_RANK_SHIFT) - 1)) - cta->shared.base_bytes;
+}
+/* Its inverse. */
+static inline uint32_t pl_emu_shared_address(const struct pl_emu_cta *cta, uint32_t offset_bytes)
+{
+    return (cta->rank << PL_EMU_RANK_SHIFT) + cta->shared.base_bytes + offset_bytes;
+}
 
 struct pl_emu_cluster {
     struct pl_emu_grid *grid;

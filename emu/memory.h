@@ -95,13 +95,9 @@ void *pl_emu_generic_at(struct pl_emu_warp *w, uint32_t lane, uint64_t address, 
 struct pl_emu_cta *pl_emu_shared_cta(const struct pl_emu_cluster *cl, uint32_t address);
 bool pl_emu_shared_in(const struct pl_emu_cta *cta, uint32_t address,
                       uint64_t n_bytes); /* inside its window */
-static inline uint32_t pl_emu_shared_offset(uint32_t address)
-{
-    return (address & 0xffffffu) - 1024u;
-}
 
 /* The initialised-bytes map. is_written: every byte was; mark: they are now. Both are cheap no-ops (true) when CHECK=off.
- * offset: as pl_emu_shared_offset gives. */
+ * offset: as pl_emu_shared_offset (emu/machine.h) gives. */
 bool pl_emu_shared_is_written(const struct pl_emu_cta *cta, uint32_t offset_bytes,
                               uint32_t n_bytes);
 void pl_emu_shared_mark(struct pl_emu_cta *cta, uint32_t offset_bytes, uint32_t n_bytes);

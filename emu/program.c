@@ -239,7 +239,7 @@ static void find_reach(struct reach *r, uint32_t entry)
     } while (r->n_todo != 0);
 }
 
-/* Static shared variables from PL_EMU_SHARED_BASE on, extern ones behind them, where dynamic memory begins. */
+/* Static shared variables from the base of the device on, extern ones behind them, where dynamic memory begins. */
 static bool lay_out_shared(struct reach *r, struct pl_emu_func *entry)
 {
     const struct pl_ptx_module *m = &r->p->module;
@@ -247,6 +247,7 @@ static bool lay_out_shared(struct reach *r, struct pl_emu_func *entry)
     if (at == NULL)
         return false;
     memset(at, 0xff, m->vars.n * sizeof *at);
+    uint32_t base = r->p->device->shared_base_bytes;
     uint64_t n_bytes = 0;
     entry->dynamic_align_bytes = 16;
     for (uint32_t i = 0; i < m->vars.n; i++) {
@@ -258,14 +259,13 @@ static bool lay_out_shared(struct reach *r, struct pl_emu_func *entry)
         if (v->is_extern)
             continue;
         n_bytes = round_up((uint32_t)n_bytes, v->align_bytes < 1 ? 1 : v->align_bytes);
-        at[i] = PL_EMU_SHARED_BASE + (uint32_t)n_bytes;
+        at[i] = base + (uint32_t)n_bytes;
         n_bytes += v->n_bytes;
         if (n_bytes > (1u << PL_EMU_RANK_SHIFT) / 2)
             return false;
     }
     entry->shared_bytes = (uint32_t)n_bytes;
-    uint32_t dynamic =
-        PL_EMU_SHARED_BASE + round_up(entry->shared_bytes, entry->dynamic_align_bytes);
+    uint32_t dynamic = base + round_up(entry->shared_bytes, entry->dynamic_align_bytes);
     for (uint32_t i = 0; i < m->vars.n; i++)
         if (m->vars.data[i].space == PL_PTX_SPACE_SHARED && m->vars.data[i].is_extern &&
             r->is_used_var[i])

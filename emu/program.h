@@ -64,7 +64,7 @@ struct pl_emu_func {
     uint32_t n_params, n_returns;
     const struct pl_emu_place *params, *returns;
     /* entry: shared variables that it reaches */
-    uint32_t shared_bytes; /* static, from PL_EMU_SHARED_BASE */
+    uint32_t shared_bytes; /* static, from the base of the device */
     uint32_t dynamic_align_bytes;
     const uint32_t *shared_offsets; /* of each variable of the module; UINT32_MAX: not reached */
 };

@@ -235,7 +235,7 @@ static bool find_place(struct pl_emu_warp *w, const struct pl_emu_access *a, uin
     struct pl_emu_cta *cta = pl_emu_shared_cta(w->cta->cluster, address);
     if (cta == NULL || !pl_emu_shared_in(cta, address, a->n_bytes))
         return false;
-    *out = (struct where){cta, pl_emu_shared_offset(address),
+    *out = (struct where){cta, pl_emu_shared_offset(cta, address),
                           (uint64_t)1 << 63 | (uint64_t)w->cta->cluster->index << 32 | address};
     return true;
 }

@@ -85,7 +85,7 @@ static void name_place(const struct pl_race_actor *x, uint64_t address, char tex
         snprintf(text, TEXT_BYTES, "global memory 0x%llx (%s)", (unsigned long long)address, near);
         return;
     }
-    uint32_t offset = 0, in_window = (uint32_t)address + PL_EMU_SHARED_BASE;
+    uint32_t offset = 0, in_window = (uint32_t)address + x->cta->shared.base_bytes;
     const struct pl_ptx_var *v = variable_at(x->r, in_window, &offset);
     if (v != NULL)
         snprintf(text, TEXT_BYTES, "shared memory 0x%x of CTA rank %u (%s+%u)", in_window,

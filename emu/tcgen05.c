@@ -85,9 +85,9 @@ bool pl_tc_next_chunk(const struct pl_async_op *op, struct pl_tc_chunks *c, stru
     }
     c->index++;
     uint32_t address = address_of(&c->m, out->i, out->k);
-    out->place = (struct pl_async_place){c->cta, address - PL_EMU_SHARED_BASE};
-    if (address >= PL_EMU_SHARED_BASE &&
-        address - PL_EMU_SHARED_BASE + PL_TC_CHUNK_BYTES <= c->cta->shared.n_bytes)
+    uint32_t base = c->cta->shared.base_bytes;
+    out->place = (struct pl_async_place){c->cta, address - base};
+    if (address >= base && address - base + PL_TC_CHUNK_BYTES <= c->cta->shared.n_bytes)
         return true;
     pl_emu_fault_shared(op->w, (uint32_t)__builtin_ctz(op->lanes),
                         c->cta->rank << PL_EMU_RANK_SHIFT | address, PL_TC_CHUNK_BYTES,
