@@ -417,8 +417,53 @@ START_TEST(fault_names_the_kernel)
     if (st == PL_OK)
         st = pl_synchronize(w.ctx, &err);
     ck_assert_int_eq(st, PL_E_FAULT);
-    ck_assert_int_eq(err.code, 6116);
-    ck_assert_ptr_nonnull(strstr(err.text, "pl_scale_"));
+    ck_assert_int_eq(err.code, 6117);
+    ck_assert_ptr_nonnull(strstr(err.text, "of pl_scale_"));
+    ck_assert_ptr_nonnull(strstr(err.text, "CTA (0, 0, 0), warp 0, lane 0"));
+    ck_assert_ptr_nonnull(strstr(err.text, "0x10"));
+    ck_assert_ptr_nonnull(strstr(err.text, " Fix: "));
+    pl_context_destroy(w.ctx);
+}
+END_TEST
+
+static void wait_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_bar two = pl_barrier(b, 2);
+    pl_barrier_arrive(b, two);
+    pl_barrier_wait(b, two);
+}
+
+static void one_block(const pl_request *request, const void *params, pl_launch_dims *out)
+{
+    (void)request;
+    (void)params;
+    *out = (pl_launch_dims){{1, 1, 1}};
+}
+
+static const pl_param_decl wait_params[] = {
+    {.name = "x", .role = PL_ROLE_OUT, .min_rank = 1, .max_rank = 1, .dtypes = PL_DT(F32)}};
+static const pl_kernel waits = {.struct_size = sizeof(pl_kernel),
+                                .name = "waits",
+                                .params = wait_params,
+                                .n_params = 1,
+                                .n_configs = 1,
+                                .body = wait_body,
+                                .launch_dims = one_block};
+
+START_TEST(hang_is_a_report)
+{
+    struct work w;
+    make_work(&w, open_context(0, ""));
+    const pl_arg arg = pl_arg_tensor(pl_tensor_make(w.y, PL_F32, PL_SHAPE(4)));
+    pl_status st = pl_launch(w.ctx, &waits, NULL, &arg, 1, NULL, &err);
+    if (st == PL_OK)
+        st = pl_synchronize(w.ctx, &err);
+    ck_assert_int_eq(st, PL_E_FAULT);
+    ck_assert_int_eq(err.code, 6117);
+    ck_assert_ptr_nonnull(strstr(err.text, "deadlock"));
+    ck_assert_msg(strstr(err.text, "4 of 8 arrivals pending") != NULL, "%s", err.text);
+    ck_assert_ptr_nonnull(strstr(err.text, " Fix: "));
     pl_context_destroy(w.ctx);
 }
 END_TEST
@@ -541,6 +586,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, cold_launch_beside_a_capture);
     tcase_add_test(t, forked_child);
     tcase_add_test(t, fault_names_the_kernel);
+    tcase_add_test(t, hang_is_a_report);
     tcase_add_test(t, host_functions);
     tcase_add_test(t, auto_choice);
     suite_add_tcase(s, t);

@@ -39,7 +39,10 @@ pl_status pl_context_fail(struct pl_call *call, const char *function, pl_cu_resu
     const char *name = pl_driver_error_name(&ctx->driver, r);
     call->driver_code = r;
     if (pl_driver_is_sticky(r)) {
-        char recent[256];
+        char recent[256], why[312];
+        pl_driver_fault_text(&ctx->driver, why, sizeof why);
+        if (why[0] != '\0')
+            return pl_e_fault_place(call, PL_E_FAULT, (struct pl_where){0}, function, r, name, why);
         pl_context_recent(ctx, recent, sizeof recent);
         return pl_e_fault(call, PL_E_FAULT, (struct pl_where){0}, function, r, name, recent);
     }

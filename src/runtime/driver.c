@@ -63,16 +63,22 @@ static enum outcome fail_symbol(const char *path, const struct symbol *absent, s
     return FAILED;
 }
 
-/* A driver of CUDA says no more than its code; the emulated one keeps the reason as text. lib: NULL when it says nothing. */
-static pl_status fail_start(struct pl_driver *d, void *lib, const char *function, int r,
-                            struct pl_call *call)
+void pl_driver_fault_text(const struct pl_driver *d, char *out, size_t n_bytes)
 {
-    size_t (*last_fault)(char *text, size_t n_bytes);
-    char what[256], why[160] = "";
-    void *f = lib == NULL ? NULL : pl_os_lib_sym(lib, "plaunch_emu_last_fault");
-    memcpy(&last_fault, &f, sizeof f);
-    if (last_fault != NULL)
-        (void)last_fault(why, sizeof why);
+    out[0] = '\0';
+    const size_t whole = d->last_fault != NULL ? d->last_fault(out, n_bytes) : 0;
+    char *end = whole >= n_bytes ? strrchr(out, '\n') : NULL;
+    if (end != NULL)
+        *end = '\0';
+    for (size_t n = strlen(out); n > 0 && out[n - 1] == '\n'; n--)
+        out[n - 1] = '\0';
+}
+
+/* A driver of CUDA says no more than its code; the emulated one keeps the reason as text. */
+static pl_status fail_start(struct pl_driver *d, const char *function, int r, struct pl_call *call)
+{
+    char what[256], why[160];
+    pl_driver_fault_text(d, why, sizeof why);
     snprintf(what, sizeof what, "%s%s%s", pl_driver_error_name(d, r), why[0] != '\0' ? ": " : "",
              why);
     call->driver_code = r;
@@ -96,23 +102,25 @@ static enum outcome start(struct pl_driver *d, const char *path, char *why, size
         return fail_symbol(path, absent, call);
     }
     d->is_emulated = pl_os_lib_sym(lib, "plaunch_emu_version") != NULL;
+    void *last_fault = pl_os_lib_sym(lib, "plaunch_emu_last_fault");
+    memcpy(&d->last_fault, &last_fault, sizeof last_fault);
     pl_cu_result r = d->cu.Init(0);
     if (r == PL_CU_NO_DEVICE) {
         snprintf(why, why_bytes, "%s reports no device", path);
         return NO_DEVICE;
     }
     if (r != PL_CU_SUCCESS)
-        return (void)fail_start(d, lib, "cuInit", r, call), FAILED;
+        return (void)fail_start(d, "cuInit", r, call), FAILED;
     r = d->cu.DeviceGetCount(&d->n_devices);
     if (r == PL_CU_NO_DEVICE || (r == PL_CU_SUCCESS && d->n_devices == 0)) {
         snprintf(why, why_bytes, "%s reports no device", path);
         return NO_DEVICE;
     }
     if (r != PL_CU_SUCCESS)
-        return (void)fail_start(d, lib, "cuDeviceGetCount", r, call), FAILED;
+        return (void)fail_start(d, "cuDeviceGetCount", r, call), FAILED;
     r = d->cu.DriverGetVersion(&d->version);
     if (r != PL_CU_SUCCESS)
-        return (void)fail_start(d, lib, "cuDriverGetVersion", r, call), FAILED;
+        return (void)fail_start(d, "cuDriverGetVersion", r, call), FAILED;
     absent = forget_later(&d->cu, d->version);
     return absent == NULL ? STARTED : fail_symbol(path, absent, call);
 }
@@ -124,7 +132,9 @@ static pl_status start_named(struct pl_driver *d, const char *path, struct pl_ca
     switch (start(d, path, why, sizeof why, call)) {
     case STARTED: return PL_OK;
     case FAILED: return PL_E_DRIVER;
-    case NO_DEVICE: return fail_start(d, NULL, "cuInit", PL_CU_NO_DEVICE, call);
+    case NO_DEVICE:
+        d->last_fault = NULL; /* what it says is of another call */
+        return fail_start(d, "cuInit", PL_CU_NO_DEVICE, call);
     case CANNOT_OPEN: break;
     }
     return pl_e_driver_not_found(call, PL_E_DRIVER, (struct pl_where){0}, path, why);

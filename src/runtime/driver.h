@@ -24,6 +24,8 @@ struct pl_driver {
     int n_devices;
     bool is_emulated;
     char fallback_why[160]; /* why "auto" came to the emulated driver; "" when it did not */
+    size_t (*last_fault)(char *text,
+                         size_t n_bytes); /* of the emulated driver; NULL: a code is all */
 };
 
 /*
@@ -42,6 +44,8 @@ PL_MUST_CHECK pl_status pl_driver_open(struct pl_driver *d, const char *choice,
 /* "CUDA_ERROR_INVALID_VALUE"; never NULL. */
 const char *pl_driver_error_name(const struct pl_driver *d, pl_cu_result r);
 const char *pl_driver_error_text(const struct pl_driver *d, pl_cu_result r);
+/* What the emulated driver reports of the fault that came last, as many whole lines as fit; "" when it says nothing. */
+void pl_driver_fault_text(const struct pl_driver *d, char *out, size_t n_bytes);
 
 /* True for results after which the CUDA context is lost: every later call in it fails too. */
 bool pl_driver_is_sticky(pl_cu_result r);
