@@ -66,6 +66,7 @@ START_TEST(dtypes_and_statuses_have_names)
         ck_assert_int_ne(pl_dtype_kind_of((pl_dtype)t), PL_KIND_NONE);
     }
     ck_assert_int_eq(pl_dtype_find("f31"), PL_DTYPE_NONE);
+    ck_assert_int_eq(pl_dtype_find(NULL), PL_DTYPE_NONE);
     ck_assert_int_eq(pl_dtype_bits((pl_dtype)1000), 0);
     for (int s = 0; s < PL_STATUS_COUNT; s++)
         ck_assert_ptr_nonnull(strstr(pl_status_name((pl_status)s), "PL_"));

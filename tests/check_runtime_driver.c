@@ -165,7 +165,17 @@ START_TEST(wrong_calls)
 {
     pl_context_options o = {.struct_size = 3};
     ck_assert_int_eq(pl_context_create(&ctx, &o, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6118);
+    ck_assert(err.has_values && err.actual == 3 && err.expected == sizeof o);
+    o = (pl_context_options){.struct_size = sizeof o, .n_threads = -5};
+    ck_assert_int_eq(pl_context_create(&ctx, &o, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6119);
+    ck_assert_ptr_nonnull(strstr(err.text, "is -5"));
+    const pl_alloc_functions none = {.user = &o};
+    o = (pl_context_options){.struct_size = sizeof o, .alloc = &none};
+    ck_assert_int_eq(pl_context_create(&ctx, &o, &err), PL_E_INVALID);
     ck_assert_int_eq(err.code, 6110);
+    ck_assert_ptr_null(ctx);
     ck_assert_int_eq(pl_context_create(NULL, NULL, &err), PL_E_INVALID);
     ck_assert_int_eq(pl_context_create(NULL, NULL, NULL), PL_E_INVALID); /* no error object */
     ck_assert_int_eq(pl_synchronize(NULL, &err), PL_E_INVALID);

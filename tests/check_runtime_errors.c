@@ -93,14 +93,15 @@ START_TEST(broken_kernels)
     bad[6].params = NULL;
     for (int i = 0; i < 7; i++) {
         ck_assert_int_eq(pl_launch(ctx, &bad[i], stream, args, 2, NULL, &err), PL_E_INVALID);
-        ck_assert_int_eq(err.code, 6120);
+        ck_assert_int_eq(err.code, i == 0 ? 6118 : 6120);
     }
     ck_assert_int_eq(pl_launch(ctx, NULL, stream, args, 2, NULL, &err), PL_E_INVALID);
     ck_assert_int_eq(pl_launch(NULL, &kernel, stream, args, 2, NULL, &err), PL_E_INVALID);
     ck_assert_int_eq(pl_launch(ctx, &kernel, stream, NULL, 2, NULL, &err), PL_E_INVALID);
     pl_launch_options o = {.struct_size = 1};
     ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
-    ck_assert_int_eq(err.code, 6110);
+    ck_assert_int_eq(err.code, 6118);
+    ck_assert(err.has_values && err.actual == 1 && err.expected == sizeof o);
     o = with(PL_COMPILE_BLOCK);
     o.config = 3;
     ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
@@ -125,12 +126,12 @@ START_TEST(options_that_mean_nothing)
     launch_ok(); /* remembered: the next one is not taken for the same */
     const uint64_t n = nd->n_calls[ND_LaunchKernelEx];
     ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
-    ck_assert_int_eq(err.code, 6110);
+    ck_assert_int_eq(err.code, 6119);
     ck_assert_ptr_nonnull(strstr(err.text, "policy"));
     o = with(PL_COMPILE_BLOCK);
     o.flags = PL_STRICT_NOTES | 8;
     ck_assert_int_eq(launch_on(stream, &o), PL_E_INVALID);
-    ck_assert_int_eq(err.code, 6110);
+    ck_assert_int_eq(err.code, 6119);
     ck_assert_ptr_nonnull(strstr(err.text, "flags"));
     ck_assert_int_eq(pl_prepare_all(ctx, &kernel, args, 2, &o, &err), PL_E_INVALID);
     args[1].u.tensor.strides[0] = 50; /* rows of 100 elements */

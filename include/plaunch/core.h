@@ -145,7 +145,7 @@ typedef enum pl_dtype_kind {
 PL_API const char *pl_dtype_name(pl_dtype t); /* "bf16"; "none" for anything else */
 PL_API int32_t pl_dtype_bits(pl_dtype t);     /* storage bits; 0 for none */
 PL_API pl_dtype_kind pl_dtype_kind_of(pl_dtype t);
-PL_API pl_dtype pl_dtype_find(const char *name); /* PL_DTYPE_NONE when unknown */
+PL_API pl_dtype pl_dtype_find(const char *name); /* PL_DTYPE_NONE when unknown, or NULL */
 
 /* A set of dtypes: PL_DT(F32) | PL_DT(BF16). */
 typedef uint32_t pl_dtype_set;

@@ -43,7 +43,7 @@ pl_dtype_kind pl_dtype_kind_of(pl_dtype t)
 
 pl_dtype pl_dtype_find(const char *name)
 {
-    for (int t = 1; t < PL_DTYPE_COUNT; t++)
+    for (int t = 1; name != NULL && t < PL_DTYPE_COUNT; t++)
         if (strcmp(name, dtypes[t].name) == 0)
             return (pl_dtype)t;
     return PL_DTYPE_NONE;

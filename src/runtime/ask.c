@@ -22,12 +22,14 @@ static const char *why_not_kernel(const pl_kernel *k)
 {
     if (k == NULL)
         return "it is NULL";
-    if (k->struct_size != sizeof *k)
-        return "struct_size is not sizeof(pl_kernel)";
-    if (k->body == NULL || k->launch_dims == NULL)
-        return "body or launch_dims is NULL";
-    if (k->n_params > PL_MAX_ARGS || (k->n_params != 0 && k->params == NULL))
-        return "it has more than 32 parameters, or params is NULL";
+    if (k->body == NULL)
+        return "body is NULL";
+    if (k->launch_dims == NULL)
+        return "launch_dims is NULL";
+    if (k->n_params > PL_MAX_ARGS)
+        return "it has more than 32 parameters";
+    if (k->n_params != 0 && k->params == NULL)
+        return "params is NULL, and n_params is not 0";
     if (k->arrange != NULL && k->n_params > PL_ARRANGE_MAX_ARGS)
         return "it has arrange() and more than 8 parameters";
     if (k->params_bytes > PL_MAX_PARAMS_BYTES)
@@ -76,14 +78,13 @@ static pl_status take_options(struct pl_ask *ask, const pl_launch_options *optio
         return PL_OK;
     }
     if (options->struct_size != sizeof *options)
-        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
-                             "options->struct_size is not sizeof(pl_launch_options)");
+        return pl_call_refuse_size(call, "the options", options->struct_size, sizeof *options);
     if ((unsigned)options->policy > PL_COMPILE_ASYNC)
-        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
-                             "options->policy is not a pl_compile_policy");
+        return pl_call_refuse_value(call, "options->policy", (int)options->policy,
+                                    "a pl_compile_policy");
     if ((options->flags & ~(uint32_t)(PL_ASSEMBLE_ISOLATED | PL_STRICT_NOTES)) != 0)
-        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
-                             "options->flags has bits that are no flag");
+        return pl_call_refuse_value(call, "options->flags", options->flags,
+                                    "PL_ASSEMBLE_ISOLATED, PL_STRICT_NOTES, or both");
     ask->options = *options;
     if (options->stages != NULL)
         *options->stages = (pl_stage_ns){0};
@@ -247,6 +248,8 @@ pl_status pl_ask_make(struct pl_ask *ask, const pl_kernel *kernel, const pl_arg 
                       size_t n_args, const pl_launch_options *options, const pl_device_info *device,
                       struct pl_call *call)
 {
+    if (kernel != NULL && kernel->struct_size != sizeof *kernel)
+        return pl_call_refuse_size(call, "the kernel", kernel->struct_size, sizeof *kernel);
     const char *why = why_not_kernel(kernel);
     ask->is_nearest = false;
     if (why != NULL)

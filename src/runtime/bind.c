@@ -81,11 +81,10 @@ static pl_status take(pl_bound *b, const pl_launch_options *options, struct pl_c
 {
     const pl_kernel *k = b->kernel;
     b->options = (pl_launch_options){.struct_size = sizeof b->options};
-    if (options != NULL && options->struct_size != sizeof *options)
-        return pl_e_bad_call(call, PL_E_INVALID, nowhere, call->function,
-                             "options->struct_size is not sizeof(pl_launch_options)");
     if (options == NULL)
         return PL_OK;
+    if (options->struct_size != sizeof *options)
+        return pl_call_refuse_size(call, "the options", options->struct_size, sizeof *options);
     b->options = *options;
     b->options.report = NULL;
     b->options.stages = NULL;
@@ -133,9 +132,12 @@ pl_status pl_bind(pl_context *ctx, const pl_kernel *kernel, const pl_launch_opti
     pl_status st = pl_context_check(ctx, &call);
     if (st != PL_OK)
         return st;
-    if (kernel == NULL || kernel->struct_size != sizeof *kernel || kernel->n_params > PL_MAX_ARGS)
-        return pl_e_kernel_struct(&call, PL_E_INVALID, nowhere,
-                                  "it is NULL, or its struct_size or n_params are not right");
+    if (kernel == NULL)
+        return pl_e_kernel_struct(&call, PL_E_INVALID, nowhere, "it is NULL");
+    if (kernel->struct_size != sizeof *kernel)
+        return pl_call_refuse_size(&call, "the kernel", kernel->struct_size, sizeof *kernel);
+    if (kernel->n_params > PL_MAX_ARGS)
+        return pl_e_kernel_struct(&call, PL_E_INVALID, nowhere, "it has more than 32 parameters");
     pl_bound *b = ctx->hooks.alloc(sizeof *b, ctx->hooks.user);
     if (b == NULL)
         return pl_e_out_of_memory(&call, PL_E_NOMEM, nowhere, "a bound kernel");

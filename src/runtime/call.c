@@ -95,6 +95,20 @@ pl_status pl_call_fail(struct pl_call *call, pl_status status, const struct pl_d
     return status;
 }
 
+pl_status pl_call_refuse_size(struct pl_call *call, const char *what, size_t seen, size_t wanted)
+{
+    const struct pl_where where = {
+        .has_values = true, .seen = (int64_t)seen, .wanted = (int64_t)wanted};
+    return pl_e_struct_size(call, PL_E_INVALID, where, call->function, what, seen, wanted);
+}
+
+pl_status pl_call_refuse_value(struct pl_call *call, const char *what, int64_t seen,
+                               const char *wanted)
+{
+    return pl_e_bad_value(call, PL_E_INVALID, (struct pl_where){0}, call->function, what,
+                          (long long)seen, wanted);
+}
+
 pl_status pl_call_fail_diags(struct pl_call *call, pl_status status, const struct pl_diags *ds)
 {
     for (uint32_t i = 0; i < ds->list.n; i++)

@@ -50,6 +50,12 @@ pl_status pl_call_fail(struct pl_call *call, pl_status status, const struct pl_d
                        struct pl_where where, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* PL6118: a struct of the caller's is not of this version; `what`: "the options". */
+pl_status pl_call_refuse_size(struct pl_call *call, const char *what, size_t seen, size_t wanted);
+/* PL6119 with the value. */
+pl_status pl_call_refuse_value(struct pl_call *call, const char *what, int64_t seen,
+                               const char *wanted);
+
 /* Give the caller all diagnostics of a list; the first error fills pl_error. Returns `status`. */
 pl_status pl_call_fail_diags(struct pl_call *call, pl_status status, const struct pl_diags *ds);
 

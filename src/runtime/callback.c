@@ -59,6 +59,13 @@ static bool fill(struct pl_callback *c, void (*fn)(void), const pl_c_value *valu
     return ffi_prep_cif(&c->cif, FFI_DEFAULT_ABI, (unsigned)n, &ffi_type_void, c->types) == FFI_OK;
 }
 
+static int64_t first_without_type(const pl_c_value *values)
+{
+    while (type_of(values->type) != NULL)
+        values++;
+    return (int64_t)values->type;
+}
+
 static void keep(struct pl_context *ctx, struct pl_callback *c)
 {
     c->is_kept = true;
@@ -103,9 +110,11 @@ pl_status pl_host_callback(pl_context *ctx, pl_stream stream, void (*fn)(void),
     pl_status st = pl_context_check(ctx, &call);
     if (st != PL_OK)
         return st;
-    if (fn == NULL || n_values > MAX_VALUES || (values == NULL && n_values != 0))
+    if (fn == NULL || (values == NULL && n_values != 0))
         return pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function,
-                             "a function and at most 16 values are needed");
+                             fn == NULL ? "fn is NULL" : "values is NULL");
+    if (n_values > MAX_VALUES)
+        return pl_call_refuse_value(&call, "n_values", (int64_t)n_values, "16 at most");
     struct pl_callback *c = ctx->hooks.alloc(sizeof *c, ctx->hooks.user);
     if (c == NULL)
         return pl_e_out_of_memory(&call, PL_E_NOMEM, nowhere, "a callback");
@@ -113,8 +122,8 @@ pl_status pl_host_callback(pl_context *ctx, pl_stream stream, void (*fn)(void),
     c->hooks = ctx->hooks;
     if (!fill(c, fn, values, n_values)) {
         ctx->hooks.free(c, ctx->hooks.user);
-        return pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function,
-                             "a value has no type that can be passed");
+        return pl_call_refuse_value(&call, "the type of a value", first_without_type(values),
+                                    "a pl_c_type");
     }
     return enqueue(ctx, stream, c, &call);
 }

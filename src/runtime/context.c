@@ -419,6 +419,20 @@ no_cache:
     return NULL;
 }
 
+static pl_status take_given(pl_context_options *o, const pl_context_options *given,
+                            struct pl_call *call)
+{
+    if (given->struct_size != sizeof *given)
+        return pl_call_refuse_size(call, "the options", given->struct_size, sizeof *given);
+    if (given->n_threads < 0)
+        return pl_call_refuse_value(call, "options->n_threads", given->n_threads, "0 or more");
+    if (given->alloc != NULL && (given->alloc->alloc == NULL || given->alloc->free == NULL))
+        return pl_e_bad_call(call, PL_E_INVALID, (struct pl_where){0}, call->function,
+                             "options->alloc lacks a function: both are needed");
+    *o = *given;
+    return PL_OK;
+}
+
 pl_status pl_context_create(pl_context **out, const pl_context_options *options, pl_error *err)
 {
     struct pl_call call = pl_call_make("pl_context_create", NULL, err);
@@ -427,11 +441,9 @@ pl_status pl_context_create(pl_context **out, const pl_context_options *options,
     if (out == NULL)
         return pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function, "out is NULL");
     *out = NULL;
-    if (options != NULL && options->struct_size != sizeof o)
-        return pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function,
-                             "options->struct_size is not sizeof(pl_context_options)");
-    if (options != NULL)
-        o = *options;
+    pl_status st = options != NULL ? take_given(&o, options, &call) : PL_OK;
+    if (st != PL_OK)
+        return st;
     if (pl_inside_get()->is_callback)
         return pl_e_in_callback(&call, PL_E_IN_CALLBACK, nowhere, call.function);
     struct pl_context *ctx = make_empty(&o);
@@ -439,7 +451,7 @@ pl_status pl_context_create(pl_context **out, const pl_context_options *options,
         return pl_e_out_of_memory(&call, PL_E_NOMEM, nowhere, "the context");
     take_options(ctx, &o);
     call.ctx = ctx;
-    pl_status st = pl_driver_open(&ctx->driver, o.driver, &call);
+    st = pl_driver_open(&ctx->driver, o.driver, &call);
     if (st == PL_OK)
         st = start(ctx, &o, &call);
     if (st != PL_OK) {

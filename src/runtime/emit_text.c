@@ -2,6 +2,7 @@
 #include "src/ir/print.h"
 #include "src/runtime/compile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct pl_where nowhere = {0};
@@ -15,6 +16,14 @@ static int arch_of(const char *name)
     long n = strtol(name + 3, &end, 10);
     bool has_suffix = (end[0] == 'a' || end[0] == 'f') && end[1] == '\0';
     return n > 0 && n < 1000 && (end[0] == '\0' || has_suffix) ? (int)n : 0;
+}
+
+static pl_status fail_arch(const char *name, struct pl_call *call)
+{
+    char what[128];
+    snprintf(what, sizeof what, "options->arch is %.40s, not a name such as sm_90 or sm_90a",
+             name == NULL ? "NULL" : name);
+    return pl_e_bad_call(call, PL_E_UNSUPPORTED, nowhere, call->function, what);
 }
 
 /* A whole chip, as far as a kernel's configure() may ask. */
@@ -69,14 +78,18 @@ pl_status pl_emit(const pl_kernel *kernel, const pl_arg *args, size_t n_args,
     struct pl_call call = pl_call_make("pl_emit", NULL, err);
     struct pl_arena arena = {0};
     struct pl_ask ask;
-    if (options == NULL || options->struct_size != sizeof *options || put == NULL)
+    if (options == NULL || put == NULL)
         return pl_e_bad_call(&call, PL_E_INVALID, nowhere, call.function,
-                             "options are needed, with struct_size and arch set, and put");
+                             options == NULL ? "options is NULL: they name the chip"
+                                             : "put is NULL");
+    if (options->struct_size != sizeof *options)
+        return pl_call_refuse_size(&call, "the options", options->struct_size, sizeof *options);
+    if ((unsigned)options->kind > PL_TEXT_TRACE)
+        return pl_call_refuse_value(&call, "options->kind", (int)options->kind, "a pl_text_kind");
     const int arch = arch_of(options->arch);
     const struct pl_target *target = pl_target_find(arch);
     if (arch == 0)
-        return pl_e_bad_call(&call, PL_E_UNSUPPORTED, nowhere, call.function,
-                             "options->arch is not a name such as sm_90 or sm_90a");
+        return fail_arch(options->arch, &call);
     if (target == NULL)
         return pl_e_device_arch(&call, PL_E_UNSUPPORTED, nowhere, arch);
     const struct pl_inside *in = pl_inside_get();
