@@ -534,6 +534,32 @@ START_TEST(each_row_has_a_body)
 }
 END_TEST
 
+static void own_memory_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    (void)pl_tmem(b, PL_F32, PL_SHAPE(128, 64), 0);
+    (void)pl_acc(b, PL_F32, PL_SHAPE(64, 64));
+}
+
+/* Also where no operation follows that would say so. */
+START_TEST(memory_that_the_chip_lacks_is_refused_where_it_is_asked_for)
+{
+    static const struct {
+        int arch, n_lacks;
+        const char *first;
+    } chips[] = {{80, 2, "pl_tmem needs tcgen05 and tensor memory, which sm_80 has not"},
+                 {90, 1, "pl_tmem needs tcgen05 and tensor memory, which sm_90 has not"},
+                 {100, 1, "pl_acc needs wgmma, which sm_100 has not"},
+                 {120, 2, "pl_tmem needs tcgen05 and tensor memory, which sm_120 has not"}};
+    struct trace_case *c = trace_limited(own_memory_body, chips[_i].arch, 15, 0);
+    ck_assert_int_eq(trace_count(c, 2091), chips[_i].n_lacks);
+    ck_assert_uint_eq(c->diags.list.n, (uint32_t)chips[_i].n_lacks);
+    ck_assert_str_eq(c->diags.list.data[0].text, chips[_i].first);
+    ck_assert_int_gt(c->diags.list.data[0].where.line, 0);
+    trace_free(c);
+}
+END_TEST
+
 static void body_nothing(pl_builder *b, const void *params) { (void)b, (void)params; }
 
 START_TEST(the_tpu_model_is_refused)
@@ -927,6 +953,7 @@ static Suite *make_suite(void)
     TCase *t = tcase_create("rows");
     tcase_add_loop_test(t, each_row_is_raised_alone_and_in_place, 0, N_RAISINGS);
     tcase_add_loop_test(t, each_row_has_a_body, 0, (int)(sizeof check_rows / sizeof check_rows[0]));
+    tcase_add_loop_test(t, memory_that_the_chip_lacks_is_refused_where_it_is_asked_for, 0, 4);
     tcase_add_test(t, the_tpu_model_is_refused);
     tcase_add_test(t, tma_has_at_most_five_axes);
     tcase_add_loop_test(t, reads_ahead_of_the_grid_before_are_told, 0, N_GRID_ORDERS);

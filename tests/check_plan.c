@@ -177,10 +177,14 @@ END_TEST
 
 /* ---- shared memory ---- */
 
+static int too_large_line;
+
 static void too_large_body(pl_builder *b, const void *params)
 {
     (void)params;
     pl_ref x = pl_param(b, 0);
+    (void)pl_smem(b, PL_F32, PL_SHAPE(16), PL_SWIZZLE_NONE);
+    too_large_line = __LINE__ + 1;
     pl_ref s = pl_smem(b, PL_F32, PL_SHAPE(64, 64, 16), PL_SWIZZLE_NONE);
     pl_store(b, s, 0.0f);
     pl_store(b, pl_at(b, x, 0), pl_load(b, pl_at(b, pl_at(b, pl_at(b, s, 0), 0), 0)));
@@ -250,6 +254,7 @@ START_TEST(too_much_shared_memory_is_a_diagnostic)
     struct build *b = build_new(&a, 0);
     ck_assert_int_eq(b->status, PL_E_INVALID);
     ck_assert_ptr_eq(b->diags.list.data[b->diags.list.n - 1].info, &pl_di_smem_over_limit);
+    ck_assert_int_eq(b->diags.list.data[b->diags.list.n - 1].where.line, too_large_line);
     ck_assert_ptr_null(b->out.text);
     build_free(b);
 }
@@ -294,7 +299,7 @@ static const pl_kernel adding = {.struct_size = sizeof(pl_kernel),
                                  .body = adding_body};
 
 static void check_refused(const pl_kernel *k, int arch, pl_fact_set facts,
-                          const struct pl_diag_info *want)
+                          const struct pl_diag_info *want, const char *text)
 {
     struct ask a = {.kernel = k,
                     .arch = arch,
@@ -303,19 +308,75 @@ static void check_refused(const pl_kernel *k, int arch, pl_fact_set facts,
     struct build *b = build_new(&a, 0);
     ck_assert_int_eq(b->status, PL_E_UNSUPPORTED);
     ck_assert_int_eq(b->diags.list.data[b->diags.list.n - 1].info->code, want->code);
+    if (text != NULL)
+        ck_assert_str_eq(b->diags.list.data[b->diags.list.n - 1].text, text);
     ck_assert_int_gt(b->diags.list.data[b->diags.list.n - 1].where.line, 0);
     build_free(b);
 }
 
 START_TEST(what_the_chip_cannot_convert_is_refused)
 {
-    check_refused(&to_fp8, 80, 7, &pl_di_op_not_lowered);
+    check_refused(&to_fp8, 80, 7, &pl_di_op_not_lowered,
+                  "cast is not lowered for sm_80: from f32 to e4m3");
+}
+END_TEST
+
+static int what_is_asked; /* of refused_body */
+
+static void refused_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_ref x = pl_param(b, 0), to = pl_window(b, x, PL_OFF(b, 0), PL_SHAPE(4)),
+           var = pl_regs(b, PL_F32, PL_SHAPE(2, 4), pl_layout_auto(), 0.0f);
+    switch (what_is_asked) {
+    case 0: pl_store(b, to, pl_load(b, pl_at(b, var, 1))); break;
+    case 1: pl_store(b, pl_at(b, var, 1), 1.0f); break;
+    case 2:
+        (void)pl_load(b, pl_smem(b, PL_E2M1, PL_SHAPE(8), PL_SWIZZLE_NONE));
+        pl_store(b, to, 0.0f);
+        break;
+    }
+}
+
+static void odd_acc_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    (void)pl_acc(b, PL_F32, PL_SHAPE(64, 12));
+}
+
+START_TEST(what_is_refused_says_why)
+{
+    static const char *const texts[] = {
+        "load is not lowered for sm_90: a view of a pl_regs variable (take it whole, or keep its "
+        "parts in variables of their own)",
+        "store is not lowered for sm_90: a view of a pl_regs variable (take it whole, or keep its "
+        "parts in variables of their own)",
+        "load is not lowered for sm_90: e2m1, which fills no byte"};
+    pl_kernel k = to_fp8;
+    k.body = refused_body;
+    what_is_asked = _i;
+    check_refused(&k, 90, 7, &pl_di_op_not_lowered, texts[_i]);
+}
+END_TEST
+
+START_TEST(accumulators_are_whole_fragments)
+{
+    pl_kernel k = to_fp8;
+    k.body = odd_acc_body;
+    struct ask a = {.kernel = &k,
+                    .arch = 90,
+                    .args = {pl_arg_tensor(pl_tensor_make(4096, PL_F32, PL_SHAPE(256)))}};
+    struct build *b = build_new(&a, 0);
+    ck_assert_int_eq(b->status, PL_E_INVALID);
+    ck_assert_ptr_eq(b->diags.list.data[0].info, &pl_di_acc_shape);
+    ck_assert_str_eq(b->diags.list.data[0].text, "pl_acc of shape 64x12");
+    build_free(b);
 }
 END_TEST
 
 START_TEST(reducing_copies_without_their_facts_are_refused)
 {
-    check_refused(&adding, 90, 0, &pl_di_copy_not_lowered);
+    check_refused(&adding, 90, 0, &pl_di_copy_not_lowered, NULL);
 }
 END_TEST
 
@@ -468,6 +529,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, shared_memory_is_mapped_by_alignment);
     tcase_add_test(t, too_much_shared_memory_is_a_diagnostic);
     tcase_add_test(t, what_the_chip_cannot_convert_is_refused);
+    tcase_add_loop_test(t, what_is_refused_says_why, 0, 3);
+    tcase_add_test(t, accumulators_are_whole_fragments);
     tcase_add_test(t, reducing_copies_without_their_facts_are_refused);
     tcase_add_test(t, plans_that_no_target_takes_are_refused);
     tcase_add_test(t, barriers_that_order_nothing_are_taken_out);

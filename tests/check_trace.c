@@ -145,6 +145,11 @@ BODY(1050)
     MARK, pl_reshape(b, r, PL_SHAPE(32, 16));
 }
 BODY(1051) { (void)params, MARK, pl_load(b, pl_param(b, 0)); }
+BODY(1052)
+{
+    (void)params, MARK,
+        pl_semaphore(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0), PL_SHAPE(1, 1)));
+}
 BODY(1060) { (void)params, MARK, pl_barrier(b, 0); }
 BODY(1061) { (void)params, MARK, (void)pl_full_now(b); }
 BODY(1062)
@@ -300,9 +305,9 @@ static const struct raising raisings[] = {
     R(1001) R(1002) R(1003) R(1004) R(1005) R(1006) R(1007) R(1008) R(1009) R(1010) R(1011) R(1012)
         R(1013) R(1014) R(1015) R(1016) R(1017) R(1018) R(1019) R(1020) R(1021) R(1022) R(1023)
             R(1024) R(1030) R(1031) R(1032) R(1033) R(1040) R(1041) R(1042) R(1043) R(1044) R(1045)
-                R(1046) R(1047) R(1048) R(1049) R(1050) R(1051) R(1060) R(1061) R(1062) R(1063)
-                    R(1064) R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072) R(1073)
-                        R(1074) R(1075) R(1076) R(1077) R(1078) R(1079) R(1081)
+                R(1046) R(1047) R(1048) R(1049) R(1050) R(1051) R(1052) R(1060) R(1061) R(1062)
+                    R(1063) R(1064) R(1065) R(1066) R(1067) R(1068) R(1069) R(1070) R(1071) R(1072)
+                        R(1073) R(1074) R(1075) R(1076) R(1077) R(1078) R(1079) R(1081)
 #undef R
 };
 enum { N_RAISINGS = sizeof raisings / sizeof raisings[0] };
@@ -331,6 +336,26 @@ START_TEST(each_row_is_raised_alone_and_in_place)
         }
     }
     ck_assert_int_eq(trace_count(c, r->code), 1);
+    trace_free(c);
+}
+END_TEST
+
+static void beyond_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_val x = pl_iota(b, PL_F32, PL_SHAPE(4, 8), 0);
+    (void)pl_extract(b, x, PL_OFF(b, 3, 7));
+    (void)pl_extract(b, x, PL_OFF(b, 4, 0));
+    (void)pl_extract(b, x, PL_OFF(b, 0, -1));
+}
+
+START_TEST(constant_indexes_lie_inside)
+{
+    struct trace_case *c = trace_on(beyond_body, 90);
+    ck_assert_int_eq(trace_count(c, 1042), 2);
+    ck_assert_uint_eq(c->diags.list.n, 2);
+    ck_assert_str_eq(c->diags.list.data[0].text, "pl_extract: axis 0: elements 4 to 4 of 4");
+    ck_assert_str_eq(c->diags.list.data[1].text, "pl_extract: axis 1: elements -1 to -1 of 8");
     trace_free(c);
 }
 END_TEST
@@ -664,6 +689,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("trace");
     TCase *t = tcase_create("diagnostics");
     tcase_add_loop_test(t, each_row_is_raised_alone_and_in_place, 0, N_RAISINGS);
+    tcase_add_test(t, constant_indexes_lie_inside);
     tcase_add_loop_test(t, each_row_has_a_body, 0, (int)(sizeof trace_rows / sizeof trace_rows[0]));
     tcase_add_test(t, poison_is_silent);
     suite_add_tcase(s, t);

@@ -46,9 +46,17 @@ static void check_op(struct pl_fn *fn, uint32_t id, void *user)
     const struct pl_op_info *info = &pl_op_infos[op->code];
     const struct pl_target *t = fn->request.target;
     uint32_t missing = info->features & ~t->features;
+    const char *name = info->name;
+    if (op->code == PL_OP_ARRAY && missing == 0) {
+        const enum pl_space space = pl_ir_ref(fn, op->refs[0])->space;
+        const uint32_t needs = space == PL_SPACE_TMEM  ? PL_F_TCGEN05
+                               : space == PL_SPACE_ACC ? PL_F_WGMMA
+                                                       : 0;
+        missing = needs & ~t->features;
+        name = space == PL_SPACE_TMEM ? "tmem" : "acc";
+    }
     if (missing != 0)
-        pl_d_chip_has_no_feature(fn->diags, at(op->loc), info->name, feature_text(missing),
-                                 t->arch);
+        pl_d_chip_has_no_feature(fn->diags, at(op->loc), name, feature_text(missing), t->arch);
     else if (op->code == PL_OP_MMA && has_fp8(fn, op) && (t->features & PL_F_FP8) == 0)
         pl_d_chip_has_no_feature(fn->diags, at(op->loc), "mma of fp8 operands",
                                  feature_text(PL_F_FP8), t->arch);

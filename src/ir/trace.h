@@ -93,6 +93,9 @@ bool pl_trace_axis(pl_builder *b, const char *what, int32_t axis, int32_t rank, 
 /* Static, positive, not too large. */
 bool pl_trace_extents(pl_builder *b, const char *what, const pl_shape *s, pl_loc l);
 bool pl_trace_static(pl_builder *b, const char *what, uint32_t ref, pl_loc l);
+/* False, with a diagnostic, for a constant index that is not one of 0 .. n - 1. */
+bool pl_trace_inside(pl_builder *b, const char *what, int axis, uint32_t index, int64_t n,
+                     pl_loc l);
 /* A kind of the enum, vec 0 or a power of two up to 16. */
 bool pl_trace_layout(pl_builder *b, const pl_layout *layout, pl_loc l);
 /* Allocation place: only in the body block. */

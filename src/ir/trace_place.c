@@ -356,6 +356,16 @@ static const char *view_name(enum pl_view_kind kind)
     return names[kind];
 }
 
+bool pl_trace_inside(pl_builder *b, const char *what, int axis, uint32_t index, int64_t n, pl_loc l)
+{
+    int64_t i;
+    if (!pl_ir_is_const(b->fn, index, &i) || (i >= 0 && i < n))
+        return true;
+    pl_d_view_outside(b->fn->diags, pl_trace_at(l), what, axis, (long long)i, (long long)i,
+                      (long long)n);
+    return false;
+}
+
 /* Constant offsets must lie inside, except that a window of GMEM may hang over the edge. */
 static bool check_inside(pl_builder *b, const struct pl_ref_info *v, int axis, int64_t n_have,
                          int64_t n_want, int64_t scale, pl_loc l)
@@ -661,13 +671,13 @@ pl_ref pl_union_at(pl_builder *b, pl_ref over, pl_dtype t, pl_shape s, pl_transf
 pl_ref pl_semaphore_at(pl_builder *b, pl_ref r, pl_loc l)
 {
     uint32_t ref = pl_trace_use_ref(b, r, l);
-    if (ref == 0 || !is_space_allowed(b, ref, PL_VIEW_ROOT, 1u << PL_SPACE_GMEM, l) ||
+    if (ref == 0 || !is_space_allowed(b, ref, PL_VIEW_SEMAPHORE, 1u << PL_SPACE_GMEM, l) ||
         !pl_trace_static(b, "pl_semaphore", ref, l))
         return pl_trace_ref(0);
     const struct pl_ref_info *info = pl_ir_ref(b->fn, ref);
     if (pl_shape_n_elems(&info->shape) != 1 || (info->dtype != PL_I32 && info->dtype != PL_U32)) {
-        pl_d_dtype_mismatch(b->fn->diags, pl_trace_at(l), "pl_semaphore (one i32 or u32 element)",
-                            pl_trace_shape(b, &info->shape), pl_dtype_name(info->dtype));
+        pl_d_semaphore_element(b->fn->diags, pl_trace_at(l), pl_trace_shape(b, &info->shape),
+                               pl_dtype_name(info->dtype));
         return pl_trace_ref(0);
     }
     struct pl_ref_info want = {.view = PL_VIEW_SEMAPHORE, .parent = ref};

@@ -411,7 +411,8 @@ pl_val pl_extract_at(pl_builder *b, pl_val x, pl_offs index, pl_loc l)
     }
     for (int i = 0; i < rank; i++) {
         args[1 + i] = pl_trace_integer(b, "the index of pl_extract", index.o[i], l);
-        if (args[1 + i] == 0)
+        if (args[1 + i] == 0 ||
+            !pl_trace_inside(b, "pl_extract", i, args[1 + i], op_of(b, args[0])->shape.d[i], l))
             return pl_val_none();
     }
     const pl_shape s = PL_SHAPE_SCALAR;

@@ -232,7 +232,9 @@ void pl_lower_atomic(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct atom a = make_atom(l, op);
     const bool is_half_warp = l->unit_threads == 32 && op->is_flag && pl_elem_bytes(r->dtype) == 2;
     if (!a.is_served || is_half_warp) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op,
+                        pl_arena_printf(l->arena, "%s%s", pl_dtype_name(r->dtype),
+                                        is_half_warp ? ", for its old value in a warp role" : ""));
         l->vals[id] = pl_lval_scalar(r->dtype, pl_opnd_imm(0));
         return;
     }

@@ -286,7 +286,9 @@ void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_lval in = pl_lval_of(l, op->args[0]);
     const pl_dtype from = in.dtype, to = op->dtype;
     if (from != to && !can_cast(l, from, to)) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(
+            l, op,
+            pl_arena_printf(l->arena, "from %s to %s", pl_dtype_name(from), pl_dtype_name(to)));
         l->vals[id] = pl_lval_scalar(to, pl_opnd_imm(0));
         return;
     }

@@ -2,6 +2,7 @@
 #include "src/plan/lower.h"
 
 #include "base/debug.h"
+#include "src/ir/print.h"
 
 #include <string.h>
 
@@ -21,9 +22,10 @@ void pl_lower_note(struct pl_lower *l, const struct pl_op *op, const char *text)
         *n = (struct pl_plan_note){op->loc.file != NULL ? op->loc.file : "", op->loc.line, text};
 }
 
-void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op)
+void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op, const char *what)
 {
-    pl_d_op_not_lowered(l->diags, pl_lower_where(op), pl_op_infos[op->code].name);
+    pl_d_op_not_lowered(l->diags, pl_lower_where(op), pl_op_infos[op->code].name,
+                        l->fn->request.target->arch, what);
     if (l->status == PL_OK)
         l->status = PL_E_UNSUPPORTED;
 }
@@ -251,7 +253,9 @@ void pl_lower_array(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     if (a->space != PL_SPACE_REGS && a->space != PL_SPACE_ACC)
         return;
     if (a->space == PL_SPACE_ACC && !pl_frag_fits(PL_FRAG_WGMMA, &a->shape)) {
-        pl_lower_refuse(l, op);
+        pl_d_acc_shape(l->diags, pl_lower_where(op), pl_ir_shape_text(l->arena, &a->shape));
+        if (l->status == PL_OK)
+            l->status = PL_E_INVALID;
         return;
     }
     struct pl_lval init = pl_lval_scalar(a->dtype, pl_const_of(a->dtype, 0, 0.0));
@@ -422,7 +426,7 @@ static void lower_block(struct pl_lower *l, uint32_t block)
         if (pl_arena_is_exhausted(l->arena))
             return;
         if (functions[op->code] == NULL) {
-            pl_lower_refuse(l, op);
+            pl_lower_refuse(l, op, "the plan has no function for it");
             continue;
         }
         const uint32_t threads = l->unit_threads;
@@ -504,6 +508,22 @@ static bool allocate(struct pl_lower *l)
     return !pl_arena_is_exhausted(l->arena);
 }
 
+/* Where the body asks for the most shared memory at once. */
+static struct pl_where where_smem_is_largest(const struct pl_fn *fn)
+{
+    struct pl_where w = {0};
+    int64_t most = 0;
+    for (uint32_t i = 1; i < fn->arrays.n; i++) {
+        const struct pl_array *a = &fn->arrays.data[i];
+        const int64_t n_bits = pl_shape_n_elems(&a->shape) * pl_dtype_bits(a->dtype);
+        if (a->space == PL_SPACE_SMEM && n_bits > most) {
+            most = n_bits;
+            w = (struct pl_where){.file = a->loc.file, .line = a->loc.line};
+        }
+    }
+    return w;
+}
+
 /* The scratch area, whose size follows from the ops and their layouts; then the total. */
 static void size_scratch(struct pl_lower *l)
 {
@@ -533,8 +553,8 @@ static void size_scratch(struct pl_lower *l)
     }
     const uint64_t limit = (uint64_t)l->fn->request.target->smem_bytes;
     if (end > limit) {
-        const struct pl_where where = {
-            .has_values = true, .seen = (int64_t)end, .wanted = (int64_t)limit};
+        struct pl_where where = where_smem_is_largest(l->fn);
+        where.has_values = true, where.seen = (int64_t)end, where.wanted = (int64_t)limit;
         pl_d_smem_over_limit(l->diags, where, end, limit);
         l->status = PL_E_INVALID;
     }
@@ -627,7 +647,7 @@ pl_status pl_plan_make(const struct pl_fn *fn, struct pl_arena *arena, struct pl
         return PL_E_NOMEM;
     pl_tmem_map(l);
     if (!pl_smem_map(l)) {
-        pl_d_smem_over_limit(diags, (struct pl_where){0}, UINT32_MAX,
+        pl_d_smem_over_limit(diags, where_smem_is_largest(fn), UINT32_MAX,
                              (uint64_t)fn->request.target->smem_bytes);
         return PL_E_INVALID;
     }

@@ -168,8 +168,8 @@ struct pl_lower {
 /* ---- diagnostics and notes ---- */
 struct pl_where pl_lower_where(const struct pl_op *op);
 void pl_lower_note(struct pl_lower *l, const struct pl_op *op, const char *text);
-void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op); /* PL2191 */
-void pl_refuse_copy(struct pl_lower *l, const struct pl_op *op);  /* PL3190 */
+void pl_lower_refuse(struct pl_lower *l, const struct pl_op *op, const char *what); /* PL2191 */
+void pl_refuse_copy(struct pl_lower *l, const struct pl_op *op);                    /* PL3190 */
 
 static inline bool pl_lower_has(const struct pl_lower *l, enum pl_feature feature)
 {

@@ -720,18 +720,26 @@ uint32_t pl_access_key(const struct pl_lower *l, uint32_t ref, struct pl_lay lay
     return ref * 1024 + lay.frag * 32u + lay.vec;
 }
 
+static const char part_of_variable[] =
+    "a view of a pl_regs variable (take it whole, or keep its parts in variables of their own)";
+
+static void refuse_part_of_byte(struct pl_lower *l, const struct pl_op *op, pl_dtype t)
+{
+    pl_lower_refuse(l, op, pl_arena_printf(l->arena, "%s, which fills no byte", pl_dtype_name(t)));
+}
+
 void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     const struct pl_access a = {
         .ref = op->refs[0], .oob = op->oob, .fill = op->oob == PL_OOB_FILL ? op->f : 0.0};
     if (pl_dtype_bits(r->dtype) < 8) { /* elements that are no bytes */
-        pl_lower_refuse(l, op);
+        refuse_part_of_byte(l, op, r->dtype);
         l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         return;
     }
     if (r->space == PL_SPACE_REGS && r->view != PL_VIEW_ROOT) { /* a part of a variable */
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op, part_of_variable);
         l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         return;
     }
@@ -764,7 +772,7 @@ void pl_lower_store(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     const struct pl_lval v = pl_lval_of(l, op->args[0]);
     if (r->space == PL_SPACE_REGS && r->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op, part_of_variable);
         return;
     }
     if (r->space == PL_SPACE_REGS) {
@@ -802,7 +810,7 @@ void pl_lower_async_store(struct pl_lower *l, uint32_t id, const struct pl_op *o
     const uint32_t es = pl_elem_bytes(r->dtype), least = pl_send_min_vec(r->dtype);
     const uint32_t vec = pl_access_vec(l, op->refs[0]);
     if (pl_dtype_bits(r->dtype) < 8) {
-        pl_lower_refuse(l, op);
+        refuse_part_of_byte(l, op, r->dtype);
         return;
     }
     if (vec < least) {

@@ -24,6 +24,8 @@ void pl_wgmma_settle(struct pl_lower *l)
         do_wait(l, 0);
 }
 
+static const char part_of_accumulator[] = "a view of the accumulator: take it whole";
+
 void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
@@ -32,7 +34,7 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_lval *acc = &l->vars[d->array];
     struct pl_operand a, b;
     if (acc->regs == NULL || d->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op, part_of_accumulator);
         return;
     }
     pl_hazard_product(l, op->refs[1]);
@@ -84,7 +86,7 @@ void pl_lower_wgmma_val(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_lval *acc = &l->vars[d->array];
     struct pl_operand b;
     if (acc->regs == NULL || d->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op, part_of_accumulator);
         return;
     }
     pl_hazard_product(l, op->refs[1]);
@@ -150,7 +152,7 @@ void pl_lower_acc_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     if (l->vars[r->array].regs == NULL) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op, part_of_accumulator);
         l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         return;
     }
@@ -167,7 +169,7 @@ void pl_lower_acc_init(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     (void)id;
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
     if (l->vars[r->array].regs == NULL || r->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op);
+        pl_lower_refuse(l, op, part_of_accumulator);
         return;
     }
     const struct pl_lval v = pl_lval_of(l, op->args[0]);
