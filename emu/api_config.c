@@ -191,20 +191,24 @@ static const struct key {
     const char *name, *variable;
     bool is_early; /* may change only while there are no devices */
     bool (*set)(struct pl_settings *s, const char *value);
+    const char *wanted;
 } keys[] = {
-    {"arch", "PLAUNCH_EMU_ARCH", true, set_arch},
-    {"devices", "PLAUNCH_EMU_DEVICES", true, set_devices},
-    {"sms", "PLAUNCH_EMU_SMS", true, set_sms},
-    {"memory_bytes", "PLAUNCH_EMU_MEMORY", true, set_memory},
-    {"driver_version", "PLAUNCH_EMU_DRIVER_VERSION", false, set_driver_version},
-    {"async", "PLAUNCH_EMU_ASYNC", false, set_async},
-    {"check", "PLAUNCH_EMU_CHECK", false, set_check},
-    {"threads", "PLAUNCH_EMU_THREADS", false, set_threads},
-    {"step_limit", "PLAUNCH_EMU_STEP_LIMIT", false, set_step_limit},
-    {"stack_bytes", NULL, false, set_stack},
-    {"report", "PLAUNCH_EMU_REPORT", false, set_report},
-    {"printf", "PLAUNCH_EMU_PRINTF", false, set_printf},
-    {"max_libraries", NULL, false, set_max_libraries},
+    {"arch", "PLAUNCH_EMU_ARCH", true, set_arch, "sm_80, 86, 89, 90, 100, 103, 120 or 121"},
+    {"devices", "PLAUNCH_EMU_DEVICES", true, set_devices,
+     "a count, or a list such as sm_90,sm_100"},
+    {"sms", "PLAUNCH_EMU_SMS", true, set_sms, "1 to 1024"},
+    {"memory_bytes", "PLAUNCH_EMU_MEMORY", true, set_memory, "bytes of a device, up to 2^44"},
+    {"driver_version", "PLAUNCH_EMU_DRIVER_VERSION", false, set_driver_version,
+     "a number such as 13000"},
+    {"async", "PLAUNCH_EMU_ASYNC", false, set_async, "eager, late or random:SEED"},
+    {"check", "PLAUNCH_EMU_CHECK", false, set_check, "off, faults or race"},
+    {"threads", "PLAUNCH_EMU_THREADS", false, set_threads, "a count, or 0 for one a CPU"},
+    {"step_limit", "PLAUNCH_EMU_STEP_LIMIT", false, set_step_limit,
+     "a number of instructions, or 0 for none"},
+    {"stack_bytes", NULL, false, set_stack, "bytes"},
+    {"report", "PLAUNCH_EMU_REPORT", false, set_report, "off or stderr"},
+    {"printf", "PLAUNCH_EMU_PRINTF", false, set_printf, "off, stdout or stderr"},
+    {"max_libraries", NULL, false, set_max_libraries, "a count, or 0 for no limit"},
 };
 
 CUresult pl_config_read_environment(void)
@@ -216,9 +220,8 @@ CUresult pl_config_read_environment(void)
             continue;
         if (!keys[i].set(&pl_process.settings, value)) {
             r = CUDA_ERROR_INVALID_VALUE;
-            snprintf(pl_process.fault_text, sizeof pl_process.fault_text,
-                     "%s=%.100s is not a value of that variable (docs/emulator.md lists them)",
-                     keys[i].variable, value);
+            snprintf(pl_process.fault_text, sizeof pl_process.fault_text, "%s=%.60s: wanted %s",
+                     keys[i].variable, value, keys[i].wanted);
         }
     }
     return r;

@@ -74,13 +74,20 @@ static CUresult check_cluster(const struct pl_function *f, const CUlaunchConfig 
 
 /* ---- checks -------------------------------------------------------------------------------------------------------- */
 
-static CUresult check_dims(const CUlaunchConfig *c)
+static CUresult check_dims(const struct pl_function *f, const CUlaunchConfig *c,
+                           struct pl_diags *ds)
 {
+    const struct pl_where nowhere = {0};
     bool is_grid_possible =
         c->gridDimX - 1 < INT32_MAX && c->gridDimY - 1 < 65535 && c->gridDimZ - 1 < 65535;
     bool is_block_possible = c->blockDimX - 1 < 1024 && c->blockDimY - 1 < 1024 &&
                              c->blockDimZ - 1 < 64 &&
                              (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ <= 1024;
+    if (!is_grid_possible)
+        pl_d_launch_dims(ds, nowhere, f->info->name, "grid", c->gridDimX, c->gridDimY, c->gridDimZ);
+    if (!is_block_possible)
+        pl_d_launch_dims(ds, nowhere, f->info->name, "block", c->blockDimX, c->blockDimY,
+                         c->blockDimZ);
     return is_grid_possible && is_block_possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -150,7 +157,7 @@ static CUresult check_all(const struct pl_function *f, const CUlaunchConfig *c,
 {
     CUresult r = check_attributes(c, k);
     if (r == CUDA_SUCCESS)
-        r = check_dims(c);
+        r = check_dims(f, c, ds);
     if (r == CUDA_SUCCESS)
         r = check_block(f, c, ds);
     if (r == CUDA_SUCCESS)
@@ -207,6 +214,14 @@ static CUresult copy_buffer(const struct pl_function *f, void **extra, struct pl
                                                      : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
+static CUresult fail_null(const struct pl_function *f, uint32_t i)
+{
+    struct pl_say say;
+    pl_say_init(&say);
+    pl_d_launch_param_null(&say.diags, (struct pl_where){0}, f->info->name, i, f->info->n_params);
+    return finish(&say, CUDA_ERROR_INVALID_VALUE);
+}
+
 CUresult pl_launch_params(const struct pl_function *f, void **params, void **extra,
                           struct pl_kernel_work *k)
 {
@@ -216,10 +231,10 @@ CUresult pl_launch_params(const struct pl_function *f, void **params, void **ext
     if (extra != NULL)
         return copy_buffer(f, extra, k);
     if (params == NULL)
-        return info->n_params == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return info->n_params == 0 ? CUDA_SUCCESS : fail_null(f, 0);
     for (uint32_t i = 0; i < info->n_params; i++) {
         if (params[i] == NULL)
-            return CUDA_ERROR_INVALID_VALUE;
+            return fail_null(f, i);
         memcpy((char *)k->params + info->params[i].offset_bytes, params[i],
                info->params[i].n_bytes);
     }

@@ -156,6 +156,18 @@ static const char picky_ptx[] = ".version 7.8\n.target sm_90\n.address_size 64\n
                                 ".visible .entry any() .explicitcluster { ret; }\n"
                                 ".visible .entry free() { ret; }\n";
 
+START_TEST(parameters_without_a_value)
+{
+    CUdeviceptr p = 0;
+    struct fixture f = begin();
+    void *params[] = {&p, &p, NULL, NULL};
+    gives(cu.cuLaunchKernel(f.add, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), INVALID_VALUE);
+    told("PL8419: add: kernelParams has no value for parameter 2 of 4");
+    gives(cu.cuLaunchKernel(f.add, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL), INVALID_VALUE);
+    told("PL8419: add: kernelParams has no value for parameter 0 of 4");
+}
+END_TEST
+
 START_TEST(launches_that_the_kernel_refuses)
 {
     CUmodule m;
@@ -173,7 +185,14 @@ START_TEST(launches_that_the_kernel_refuses)
     c.blockDimX = 65;
     gives(cu.cuLaunchKernelEx(&c, small, NULL, NULL), INVALID_VALUE);
     told("PL8406");
+    c.blockDimX = 5000;
+    gives(cu.cuLaunchKernelEx(&c, small, NULL, NULL), INVALID_VALUE);
+    told("PL8418: small: a block of 5000 x 1 x 1 is not possible");
     c.blockDimX = 64;
+    c.gridDimY = 65536;
+    gives(cu.cuLaunchKernelEx(&c, small, NULL, NULL), INVALID_VALUE);
+    told("PL8418: small: a grid of 4 x 65536 x 1 is not possible");
+    c.gridDimY = 1;
     ok(cu.cuLaunchKernelEx(&c, pair, NULL, NULL));
     gives(cu.cuLaunchKernelEx(&c, any, NULL, NULL), INVALID_CLUSTER_SIZE);
     told("PL8409");
@@ -1160,6 +1179,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, launches_of_before_cuda_4);
     tcase_add_test(t, impossible_launches);
     tcase_add_test(t, launches_that_the_kernel_refuses);
+    tcase_add_test(t, parameters_without_a_value);
     tcase_add_test(t, launch_of_too_many_registers);
     suite_add_tcase(s, t);
     t = tcase_create("streams");

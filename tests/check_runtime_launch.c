@@ -67,6 +67,15 @@ START_TEST(debug_topics)
         launch_ok();
         ck_assert_str_eq(logged, topics[i][1]);
     }
+    setenv("PLAUNCH_DEBUG", "plans, ptx", 1); /* one is none, and is told */
+    logged[0] = '\0';
+    pl_context_destroy(ctx);
+    make_context(&o);
+    launch_ok();
+    ck_assert_str_eq(logged, "pl_context_create ptx ");
+    char want[64];
+    snprintf(want, sizeof want, pl_di_debug_topic.format, "plans");
+    ck_assert_str_eq(warned, want);
 }
 END_TEST
 
@@ -88,10 +97,18 @@ START_TEST(texts_are_dumped)
     fclose(f);
     ck_assert_ptr_nonnull(strstr(text, r.entry));
     ck_assert_int_eq(strncmp(text, ".version ", 9), 0);
-    setenv("PLAUNCH_DUMP", "/nowhere/at/all", 1); /* does not disturb */
+    setenv("PLAUNCH_DUMP", "/nowhere/at/all", 1); /* does not disturb, and is told */
     pl_context_destroy(ctx);
     make_context(NULL);
-    launch_ok();
+    pl_report *report;
+    pl_report_item item = {.code = 0};
+    ck_assert_int_eq(pl_report_create(&report), PL_OK);
+    pl_launch_options o = with(PL_COMPILE_BLOCK);
+    o.report = report;
+    ck_assert_int_eq(launch_on(stream, &o), PL_OK);
+    ck_assert(pl_report_get(report, 0, &item) && item.code == 6153);
+    ck_assert_ptr_nonnull(strstr(item.text, "/nowhere/at/all/pl_"));
+    pl_report_destroy(report);
 }
 END_TEST
 

@@ -70,6 +70,17 @@ check 'elements below a byte' 2 "$pl" run copy --shape 4x4 --dtype e2m1
 says 'the reason' 'smaller than a byte'
 check 'unknown chip' 1 "$pl" run copy --shape 4x4 --arch sm_75
 says 'the reason' 'PLAUNCH_EMU_ARCH=sm_75'
+says 'the chips' 'wanted sm_80, 86'
+check 'a policy that is none' 1 env PLAUNCH_EMU_ASYNC=never "$pl" run copy --shape 4x4
+says 'the reason' 'PLAUNCH_EMU_ASYNC=never: wanted eager, late or random:SEED'
+check 'no emulated device' 1 env PLAUNCH_EMU_DEVICES=0 "$pl" run copy --shape 4x4 --driver emulator
+says 'the reason' 'CUDA_ERROR_NO_DEVICE'
+check 'a word after --json' 2 "$pl" doctor --json now
+says 'the word' 'plaunch doctor: now '
+check 'an option without its value' 2 "$pl" run copy --shape
+says 'the option' 'plaunch run: --shape is not an option here, or its value is missing'
+check 'a dtype that is refused' 1 "$pl" run softmax --shape 4x4 --dtype i32
+! grep -q 'case.c' "$tmp/out" "$tmp/err" || { echo 'FAIL a place in the tool is shown'; failures=$((failures + 1)); }
 check 'ptx without sm_' 0 "$pl" ptx copy --shape 4x4 --arch 90a
 if [ -c /dev/full ]; then
     for c in 'ptx copy' 'run copy --shape 4x4' 'run copy --shape 4x4 --json' explain kernels --help; do
@@ -158,5 +169,15 @@ check 'emu tmap with a wrong swizzle' 2 "$pl" emu "$tmp/map.ptx" --entry map --g
 says 'the whole argument is shown' 'tmap:0:f32:8x8:8x8:77'
 check 'emu tmap with a wrong option' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:0:strides=32x64
 check 'emu tmap with an interleave that is none' 2 "$pl" emu "$tmp/map.ptx" --entry map --grid 1 --block 1 zeros:4096 tmap:0:f32:8x8:8x8:0:interleave=5
+check 'emu with too many arguments' 1 "$pl" emu "$tmp/twice.ptx" --entry twice --grid 1 --block 1 zeros:64 u32:1 u32:2
+says 'both numbers' 'twice has 2 parameters, and 3 arguments were given'
+check 'emu with another entry' 1 "$pl" emu "$tmp/twice.ptx" --entry thrice --grid 1 --block 1 zeros:64 u32:1
+says 'its name' 'has no entry named thrice'
+check 'emu with no grid' 2 "$pl" emu "$tmp/twice.ptx" --entry twice --grid 0 --block 1 zeros:64 u32:1
+says 'the option' '--grid 0: wanted 1 to 3 extents'
+check 'emu with too large a block' 1 "$pl" emu "$tmp/twice.ptx" --entry twice --grid 1 --block 5000 zeros:64 u32:1
+says 'the block' 'PL8418: twice: a block of 5000 x 1 x 1'
+check 'emu of a folder' 1 "$pl" emu "$tmp" --entry twice --grid 1 --block 1 zeros:64 u32:1
+says 'the reason' 'Is a directory'
 check 'emu without an entry' 2 "$pl" emu "$tmp/twice.ptx" --grid 1 --block 1
 [ "$failures" = 0 ]

@@ -67,7 +67,11 @@ says 'empty' ': 0 entries, 0 bytes'
 check 'no action' 2 "$pl" cache
 check 'unknown action' 2 "$pl" cache polish
 check 'no file' 2 "$pl" cache export
-check 'too much' 2 "$pl" cache gc --json
+check 'too much' 2 "$pl" cache gc more
+for what in gc clear "export $tmp/j.tar" "import $tmp/j.tar"; do
+    check "$what --json" 0 "$pl" cache $what --json
+    says "$what --json" '"ok": true'
+done
 check 'no such archive' 1 "$pl" cache import "$tmp/none.tar"
 mkdir -m 777 "$tmp/open"
 chmod 777 "$tmp/open"

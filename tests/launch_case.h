@@ -194,12 +194,15 @@ static inline void clear_disk(void)
 }
 
 static char logged[256];
+static char warned[256]; /* the last one's text */
 
 static inline void log_topics(pl_severity_level level, const char *topic, const char *text,
                               void *user)
 {
     (void)level, (void)user;
     ck_assert_str_ne(text, "");
+    if (level == PL_LEVEL_WARNING)
+        snprintf(warned, sizeof warned, "%s", text);
     strcat(strcat(logged, topic), " ");
 }
 

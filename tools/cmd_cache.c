@@ -114,6 +114,14 @@ static int verify(struct job *j)
     return j->n_bad != 0 ? PL_CMD_FAILED : status;
 }
 
+/* --json of what changes something: where, how many, and whether all went well. */
+static int tell_json(struct job *j, int status, const char *key, uint64_t n)
+{
+    const int printed = pl_cmd_print_json(json_pack("{s:s, s:I, s:b}", "path", j->store.path, key,
+                                                    (json_int_t)n, "ok", status == PL_CMD_OK));
+    return status != PL_CMD_OK ? status : printed;
+}
+
 static bool remove_bad(const struct pl_store_item *item, void *user)
 {
     struct job *j = user;
@@ -138,17 +146,23 @@ static int gc(struct job *j)
     const uint64_t before = j->n_bytes, n_bad = j->n_bad;
     j->n_bytes = j->n_entries = j->n_bad = 0;
     pl_store_each(&j->store, verify_item, j);
+    const int status = j->n_bad != 0 ? PL_CMD_FAILED : PL_CMD_OK;
+    if (j->is_json)
+        return tell_json(j, status, "removed", n_bad);
     printf("%s: %" PRIu64 " bad entries removed, %" PRIu64 " of %" PRIu64 " bytes left\n",
            j->store.path, n_bad, j->n_bytes, before);
-    return j->n_bad != 0 ? PL_CMD_FAILED : PL_CMD_OK;
+    return status;
 }
 
 static int clear(struct job *j)
 {
     pl_store_each(&j->store, remove_any, j);
+    const int status = j->n_done == j->n_entries ? PL_CMD_OK : PL_CMD_FAILED;
+    if (j->is_json)
+        return tell_json(j, status, "removed", j->n_done);
     printf("%s: %" PRIu64 " of %" PRIu64 " entries removed\n", j->store.path, j->n_done,
            j->n_entries);
-    return j->n_done == j->n_entries ? PL_CMD_OK : PL_CMD_FAILED;
+    return status;
 }
 
 static bool export_item(const struct pl_store_item *item, void *user)
@@ -174,6 +188,8 @@ static int export_all(struct job *j)
     is_written = fclose(j->tar) == 0 && is_written;
     if (!is_written)
         return pl_cmd_fail("cache", "%s could not be written whole", j->file);
+    if (j->is_json)
+        return tell_json(j, PL_CMD_OK, "exported", j->n_done);
     printf("%s: %" PRIu64 " entries of %s\n", j->file, j->n_done, j->store.path);
     return PL_CMD_OK;
 }
@@ -196,24 +212,22 @@ static int import_all(struct job *j)
         free(data);
     }
     fclose(j->tar);
-    printf("%s: %" PRIu64 " entries into %s\n", j->file, j->n_done, j->store.path);
+    const int status = r == PL_TAR_BROKEN || j->n_bad != 0 ? PL_CMD_FAILED : PL_CMD_OK;
+    if (!j->is_json)
+        printf("%s: %" PRIu64 " entries into %s\n", j->file, j->n_done, j->store.path);
     if (r == PL_TAR_BROKEN)
-        return pl_cmd_fail("cache", "%s is no archive of plaunch cache export, or cut short",
-                           j->file);
-    return j->n_bad != 0 ? PL_CMD_FAILED : PL_CMD_OK;
+        (void)pl_cmd_fail("cache", "%s is no archive of plaunch cache export, or cut short",
+                          j->file);
+    return j->is_json ? tell_json(j, status, "imported", j->n_done) : status;
 }
 
 static const struct action {
     const char *name;
     int (*run)(struct job *j);
-    bool takes_file, takes_json;
+    bool takes_file;
 } actions[] = {
-    {"ls", list, false, true},
-    {"verify", verify, false, true},
-    {"gc", gc, false, false},
-    {"clear", clear, false, false},
-    {"export", export_all, true, false},
-    {"import", import_all, true, false},
+    {"ls", list, false},     {"verify", verify, false},    {"gc", gc, false},
+    {"clear", clear, false}, {"export", export_all, true}, {"import", import_all, true},
 };
 
 static const struct action *find_action(const char *name)
@@ -233,7 +247,7 @@ int pl_cmd_cache(int argc, char **argv)
         return pl_cmd_usage("cache", "wanted one of ls verify gc clear export import");
     pl_store_default_path(path, sizeof path);
     for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0 && a->takes_json)
+        if (strcmp(argv[i], "--json") == 0)
             j.is_json = true;
         else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc && strlen(argv[i + 1]) < sizeof path)
             strcpy(path, argv[++i]);

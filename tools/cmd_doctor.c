@@ -99,7 +99,8 @@ int pl_cmd_doctor(int argc, char **argv)
 {
     const bool is_json = argc == 2 && strcmp(argv[1], "--json") == 0;
     if (argc > 2 || (argc == 2 && !is_json))
-        return pl_cmd_usage("doctor", "%s is not an option here", argv[1]);
+        return pl_cmd_usage("doctor", "%s is not an option here",
+                            argv[strcmp(argv[1], "--json") == 0 ? 2 : 1]);
     json_t *root = find_all();
     const bool is_ok = json_is_true(json_object_get(json_object_get(root, "default"), "ok"));
     if (is_json) {

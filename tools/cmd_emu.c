@@ -74,21 +74,29 @@ static char *read_file(const char *path)
     FILE *f = fopen(path, "rb");
     char *text = NULL;
     size_t n = 0, cap = 0;
-    while (f != NULL && !feof(f)) {
+    bool is_whole = f != NULL;
+    while (is_whole && !feof(f)) {
         if (n + 65536 > cap) {
             cap = cap * 2 + 131072;
             char *p = realloc(text, cap);
-            if (p == NULL)
+            if (p == NULL) {
+                is_whole = false;
                 break;
+            }
             text = p;
         }
         n += fread(text + n, 1, 65535, f);
         text[n] = '\0';
-        if (ferror(f))
-            break;
+        is_whole = !ferror(f);
+    }
+    const int error = errno;
+    if (!is_whole) {
+        free(text);
+        text = NULL;
     }
     if (f != NULL)
         fclose(f);
+    errno = error;
     return text;
 }
 
@@ -203,6 +211,23 @@ static bool make_arg(struct job *j, char *text)
     return is_ok;
 }
 
+enum { NOT_FOUND = 500 }; /* CUresult */
+
+/* As many values as the entry has parameters: the driver takes the pointers on trust. */
+static bool has_params(struct job *j, void *function)
+{
+    size_t offset, n_bytes;
+    int n = 0;
+    if (j->api.param_info == NULL)
+        return true;
+    while (n <= MAX_ARGS && j->api.param_info(function, (size_t)n, &offset, &n_bytes) == 0)
+        n++;
+    if (n == j->n_args)
+        return true;
+    pl_cmd_fail("emu", "%s has %d parameters, and %d arguments were given", j->entry, n, j->n_args);
+    return false;
+}
+
 static bool launch(struct job *j, const char *text)
 {
     void *module = NULL, *function = NULL, *params[MAX_ARGS] = {0};
@@ -215,12 +240,18 @@ static bool launch(struct job *j, const char *text)
     config.n_attrs = j->cluster[0] != 0;
     for (int i = 0; i < j->n_args; i++)
         params[i] = j->args[i].value;
-    if (!check(j, j->api.load(&module, text), j->file) ||
-        !check(j, j->api.get_function(&function, module, j->entry), j->entry))
+    if (!check(j, j->api.load(&module, text), j->file))
+        return false;
+    const int found = j->api.get_function(&function, module, j->entry);
+    if (found == NOT_FOUND) {
+        pl_cmd_fail("emu", "%s has no entry named %s", j->file, j->entry);
+        return false;
+    }
+    if (!check(j, found, j->entry) || !has_params(j, function))
         return false;
     if (j->smem_bytes > 48 * 1024 &&
         !check(j, j->api.set_attribute(function, PL_TOOL_FUNC_MAX_DYNAMIC_SMEM, (int)j->smem_bytes),
-               "dynamic shared memory"))
+               "--smem, more than the chip gives a block"))
         return false;
     if (j->cluster[0] * j->cluster[1] * j->cluster[2] > 8 &&
         !check(j, j->api.set_attribute(function, PL_TOOL_FUNC_NON_PORTABLE_CLUSTER, 1),
@@ -247,6 +278,32 @@ static bool write_back(struct job *j)
     return true;
 }
 
+static bool is_bad(const char *option, const char *wanted)
+{
+    pl_cmd_usage("emu", "%s %s: wanted %s", option, optarg, wanted);
+    return false;
+}
+
+static bool take_option(struct job *j, int o, const char *word)
+{
+    static const char extents[] = "1 to 3 extents above 0, such as 4 or 4,2,1";
+    switch (o) {
+    case 'e': j->entry = optarg; return true;
+    case 'g': return parse_dims(optarg, j->grid) || is_bad("--grid", extents);
+    case 'b': return parse_dims(optarg, j->block) || is_bad("--block", extents);
+    case 'c': return parse_dims(optarg, j->cluster) || is_bad("--cluster", extents);
+    case 's':
+        return (pl_cmd_parse_i64(optarg, &j->smem_bytes) && j->smem_bytes >= 0 &&
+                j->smem_bytes <= INT32_MAX) ||
+               is_bad("--smem", "a number of bytes");
+    case 'a': j->arch = optarg; return true;
+    case 'd': j->driver = optarg; return true;
+    default:
+        pl_cmd_usage("emu", "%s is not an option here, or its value is missing", word);
+        return false;
+    }
+}
+
 static bool parse_options(int argc, char **argv, struct job *j)
 {
     static const struct option options[] = {
@@ -254,27 +311,19 @@ static bool parse_options(int argc, char **argv, struct job *j)
         {"block", required_argument, NULL, 'b'},  {"cluster", required_argument, NULL, 'c'},
         {"smem", required_argument, NULL, 's'},   {"arch", required_argument, NULL, 'a'},
         {"driver", required_argument, NULL, 'd'}, {0}};
-    bool is_ok = true;
     optind = 1;
-    for (int o; is_ok && (o = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (o) {
-        case 'e': j->entry = optarg; break;
-        case 'g': is_ok = parse_dims(optarg, j->grid); break;
-        case 'b': is_ok = parse_dims(optarg, j->block); break;
-        case 'c': is_ok = parse_dims(optarg, j->cluster); break;
-        case 's': is_ok = pl_cmd_parse_i64(optarg, &j->smem_bytes) && j->smem_bytes >= 0; break;
-        case 'a': j->arch = optarg; break;
-        case 'd': j->driver = optarg; break;
-        default: is_ok = false; break;
-        }
-    is_ok = is_ok && optind < argc && j->entry != NULL && j->grid[0] != 0 && j->block[0] != 0 &&
-            argc - optind - 1 <= MAX_ARGS;
-    if (!is_ok)
+    opterr = 0; /* said by take_option(), under the command's name */
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        if (!take_option(j, o, argv[optind - 1]))
+            return false;
+    if (optind >= argc || j->entry == NULL || j->grid[0] == 0 || j->block[0] == 0 ||
+        argc - optind - 1 > MAX_ARGS) {
         pl_cmd_usage("emu", "wanted a PTX file, --entry, --grid, --block, and at most %d arguments",
                      MAX_ARGS);
-    else
-        j->file = argv[optind++];
-    return is_ok;
+        return false;
+    }
+    j->file = argv[optind++];
+    return true;
 }
 
 int pl_cmd_emu(int argc, char **argv)
@@ -293,7 +342,7 @@ int pl_cmd_emu(int argc, char **argv)
         setenv("PLAUNCH_EMU_ARCH", j->arch, 1);
     text = read_file(j->file);
     if (text == NULL) {
-        pl_cmd_fail("emu", "%s cannot be read", j->file);
+        pl_cmd_fail("emu", "%s cannot be read: %s", j->file, strerror(errno));
         goto done;
     }
     char why[512];

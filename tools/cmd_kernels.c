@@ -71,7 +71,8 @@ int pl_cmd_kernels(int argc, char **argv)
 {
     const bool is_json = argc == 2 && strcmp(argv[1], "--json") == 0;
     if (argc > 2 || (argc == 2 && !is_json))
-        return pl_cmd_usage("kernels", "%s is not an option here", argv[1]);
+        return pl_cmd_usage("kernels", "%s is not an option here",
+                            argv[strcmp(argv[1], "--json") == 0 ? 2 : 1]);
     if (!is_json) {
         for (size_t i = 0; i < pl_case_n_kernels; i++)
             print_kernel(&pl_case_kernels[i]);

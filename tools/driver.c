@@ -27,6 +27,7 @@ static const struct {
     {"cuGetErrorName", offsetof(struct pl_tool_driver, error_name), false},
     {"cuTensorMapEncodeTiled", offsetof(struct pl_tool_driver, encode), false},
     {"cuTensorMapEncodeIm2colWide", offsetof(struct pl_tool_driver, encode_wide), true},
+    {"cuFuncGetParamInfo", offsetof(struct pl_tool_driver, param_info), true},
     {"plaunch_emu_last_fault", offsetof(struct pl_tool_driver, last_fault), true},
     {"plaunch_emu_query", offsetof(struct pl_tool_driver, emu_query), true},
     {"plaunch_emu_configure", offsetof(struct pl_tool_driver, emu_configure), true},

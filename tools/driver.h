@@ -26,6 +26,7 @@ struct pl_tool_driver {
                   const uint32_t *, const uint32_t *, int, int, int, int);
     int (*encode_wide)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, int, int,
                        uint32_t, uint32_t, const uint32_t *, int, int, int, int, int); /* 12.8 */
+    int (*param_info)(void *, size_t, size_t *, size_t *);                             /* 12.4 */
     size_t (*last_fault)(char *, size_t);
     uint64_t (*emu_query)(const char *);
     int (*emu_configure)(const char *, const char *);

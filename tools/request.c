@@ -227,9 +227,14 @@ bool pl_cmd_parse_request(int argc, char **argv, const char *allowed, struct pl_
     size_t n_in = 0;
     int index = -1;
     optind = 1;
+    opterr = 0; /* said below, under the command's name */
     for (int option; (option = getopt_long(argc - 1, argv + 1, "o:", long_options, &index)) != -1;
          index = -1) {
-        if (option != '?' && option != 'o' && index >= 0 &&
+        if (option == '?') {
+            pl_cmd_usage(cmd, "%s is not an option here, or its value is missing", argv[optind]);
+            return false;
+        }
+        if (option != 'o' && index >= 0 &&
             !has_word(allowed, long_options[index].name, strlen(long_options[index].name))) {
             pl_cmd_usage(cmd, "--%s is not an option here", long_options[index].name);
             return false;

@@ -6,7 +6,9 @@
 #include "src/check/check.h"
 #include "src/ir/fact.h"
 #include "src/ir/print.h"
+#include "src/runtime/store_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static const struct pl_where nowhere = {0};
@@ -139,10 +141,23 @@ pl_status pl_text_build(struct pl_text *t, const struct pl_ask *ask, struct pl_a
 
 /* ---- the binary: disk, else the assembler ---- */
 
-static void tell_corrupt(struct pl_run *run, const struct pl_store *s, const char *why)
+enum { ENTRY_PATH_BYTES = PL_STORE_PATH_BYTES + PL_ENTRY_NAME_BYTES };
+
+static const char *entry_path(const struct pl_store *s, const struct pl_content *content,
+                              char path[ENTRY_PATH_BYTES])
 {
+    char name[PL_ENTRY_NAME_BYTES];
+    pl_entry_name(content, name);
+    snprintf(path, ENTRY_PATH_BYTES, "%s/%s", s->path, name);
+    return path;
+}
+
+static void tell_corrupt(struct pl_run *run, const struct pl_store *s,
+                         const struct pl_content *content, const char *why)
+{
+    char path[ENTRY_PATH_BYTES];
     pl_thread_count(run->thread, PL_STAT_corrupt, 1);
-    (void)pl_e_cache_corrupt(run->call, PL_OK, nowhere, s->path, why);
+    (void)pl_e_cache_corrupt(run->call, PL_OK, nowhere, entry_path(s, content, path), why);
     pl_context_tell(run->call->ctx, PL_EVENT_CORRUPT, PL_LEVEL_WARNING, run->call->kernel, why, 0);
 }
 
@@ -159,7 +174,7 @@ static bool find_stored(struct pl_stored *out, const struct pl_content *content,
             pl_thread_count(run->thread, PL_STAT_hit_disk, 1);
             pl_context_tell(ctx, PL_EVENT_DISK_HIT, PL_LEVEL_NOTE, run->call->kernel, "", 0);
             return true;
-        case PL_STORE_CORRUPT: tell_corrupt(run, tiers[i], why); break;
+        case PL_STORE_CORRUPT: tell_corrupt(run, tiers[i], content, why); break;
         case PL_STORE_MISS: break;
         }
     }
@@ -197,13 +212,14 @@ static pl_status find_or_assemble(struct pl_stored *out, const struct pl_content
                                   struct pl_run *run)
 {
     struct pl_context *ctx = run->call->ctx;
-    char why[PL_STORE_WHY_BYTES];
+    char why[PL_STORE_WHY_BYTES], path[ENTRY_PATH_BYTES];
     t->is_from_disk = a->is_cacheable && find_stored(out, content, t->arena, run);
     if (t->is_from_disk)
         return PL_OK;
     pl_status st = assemble(out, a, t, run);
     if (st == PL_OK && a->is_cacheable && !pl_store_put(&ctx->store, content, out, t->arena, why))
-        (void)pl_e_cache_write(run->call, PL_OK, nowhere, ctx->store.path, why);
+        (void)pl_e_cache_write(run->call, PL_OK, nowhere, entry_path(&ctx->store, content, path),
+                               why);
     return st;
 }
 
@@ -235,17 +251,22 @@ static pl_status get_code(struct pl_blob *code, struct pl_content *content, stru
 
 /* ---- debugging aids, off unless asked for in the environment ---- */
 
-static void dump_text(const struct pl_context *ctx, const struct pl_text *t)
+static void dump_text(struct pl_call *call, const struct pl_text *t)
 {
-    char path[sizeof ctx->dump_folder + sizeof t->entry + 8];
-    if (ctx->dump_folder[0] == '\0')
+    const char *folder = call->ctx->dump_folder;
+    char path[sizeof call->ctx->dump_folder + sizeof t->entry + 8];
+    if (folder[0] == '\0')
         return;
-    snprintf(path, sizeof path, "%s/%s.ptx", ctx->dump_folder, t->entry);
+    snprintf(path, sizeof path, "%s/%s.ptx", folder, t->entry);
     FILE *f = fopen(path, "wb");
-    if (f == NULL)
-        return;
-    (void)fwrite(t->ptx.data, 1, t->ptx.n_bytes, f);
-    (void)fclose(f);
+    bool is_whole = f != NULL && fwrite(t->ptx.data, 1, t->ptx.n_bytes, f) == t->ptx.n_bytes;
+    int error = is_whole ? 0 : errno;
+    if (f != NULL && fclose(f) != 0 && error == 0)
+        error = errno;
+    if (error != 0 && f != NULL)
+        (void)remove(path);
+    if (error != 0)
+        (void)pl_e_dump_write(call, PL_OK, nowhere, path, strerrordesc_np(error));
 }
 
 /* One topic of PLAUNCH_DEBUG. */
@@ -322,7 +343,7 @@ static pl_status build_in(struct pl_arena *arena, struct pl_variant **out, const
     if (st != PL_OK)
         return st;
     pl_thread_count(run->thread, PL_STAT_emitted, 1);
-    dump_text(run->call->ctx, &t);
+    dump_text(run->call, &t);
     log_topics(run->call->ctx, &t);
 
     uint64_t last = pl_os_now_ns();

@@ -313,7 +313,7 @@ static void open_stores(struct pl_context *ctx, const pl_context_options *o, str
     open_store(ctx, &ctx->read_only_store, ro, true, call);
 }
 
-static void read_environment(struct pl_context *ctx)
+static void read_topics(struct pl_context *ctx, const char *topics, struct pl_call *call)
 {
     static const struct {
         const char *word;
@@ -322,10 +322,28 @@ static void read_environment(struct pl_context *ctx)
                  {"plan", PL_TOPIC_PLAN},
                  {"ptx", PL_TOPIC_PTX},
                  {"cache", PL_TOPIC_CACHE}};
-    const char *topics = pl_os_getenv("PLAUNCH_DEBUG");
-    for (size_t i = 0; topics != NULL && i < PL_COUNT(words); i++)
-        if (strstr(topics, words[i].word) != NULL)
+    for (const char *at = topics; *at != '\0';) {
+        const size_t n = strcspn(at, ", ");
+        size_t i = 0;
+        while (i < PL_COUNT(words) &&
+               !(strlen(words[i].word) == n && strncmp(at, words[i].word, n) == 0))
+            i++;
+        if (i < PL_COUNT(words)) {
             ctx->topics |= words[i].bit;
+        } else if (n != 0) {
+            char topic[40];
+            snprintf(topic, sizeof topic, "%.*s", (int)(n < sizeof topic ? n : sizeof topic), at);
+            (void)pl_e_debug_topic(call, PL_OK, (struct pl_where){0}, topic);
+        }
+        at += n + (at[n] != '\0');
+    }
+}
+
+static void read_environment(struct pl_context *ctx, struct pl_call *call)
+{
+    const char *topics = pl_os_getenv("PLAUNCH_DEBUG");
+    if (topics != NULL)
+        read_topics(ctx, topics, call);
     const char *dump = pl_os_getenv("PLAUNCH_DUMP");
     if (dump != NULL)
         snprintf(ctx->dump_folder, sizeof ctx->dump_folder, "%s", dump);
@@ -356,7 +374,7 @@ static pl_status start(struct pl_context *ctx, const pl_context_options *o, stru
     ctx->pid = (int)getpid();
     ctx->fork_mark = pl_os_fork_mark_create();
     pl_assembler_choose(&ctx->assembler, &ctx->driver);
-    read_environment(ctx);
+    read_environment(ctx, call);
     open_stores(ctx, o, call);
     if (ctx->driver.fallback_why[0] != '\0') {
         (void)pl_e_emulated_fallback(call, PL_OK, (struct pl_where){0}, ctx->driver.fallback_why);

@@ -85,6 +85,12 @@ static pl_status fail_start(struct pl_driver *d, const char *function, int r, st
     return pl_e_driver_init(call, PL_E_DRIVER, (struct pl_where){0}, d->path, function, r, what);
 }
 
+static pl_status fail_no_device(struct pl_driver *d, struct pl_call *call)
+{
+    d->last_fault = NULL; /* what it says is of another call */
+    return fail_start(d, "cuInit", PL_CU_NO_DEVICE, call);
+}
+
 /*
  * Open one library and start it. CANNOT_OPEN and NO_DEVICE leave the reason in `why` and no error in the call; FAILED has
  * filled the error.
@@ -132,9 +138,7 @@ static pl_status start_named(struct pl_driver *d, const char *path, struct pl_ca
     switch (start(d, path, why, sizeof why, call)) {
     case STARTED: return PL_OK;
     case FAILED: return PL_E_DRIVER;
-    case NO_DEVICE:
-        d->last_fault = NULL; /* what it says is of another call */
-        return fail_start(d, "cuInit", PL_CU_NO_DEVICE, call);
+    case NO_DEVICE: return fail_no_device(d, call);
     case CANNOT_OPEN: break;
     }
     return pl_e_driver_not_found(call, PL_E_DRIVER, (struct pl_where){0}, path, why);
@@ -179,6 +183,8 @@ static pl_status start_emulator(struct pl_driver *d, struct pl_call *call)
             return PL_OK;
         if (o == FAILED)
             return PL_E_DRIVER;
+        if (o == NO_DEVICE && d->is_emulated)
+            return fail_no_device(d, call);
         size_t n = strlen(looked);
         snprintf(looked + n, sizeof looked - n, "%s%s", n != 0 ? ", " : "", path);
     }
