@@ -79,6 +79,14 @@ START_TEST(header_takes_options_and_debug_sections)
 }
 END_TEST
 
+/* Later versions of the manual add forms and keep what there was. */
+START_TEST(header_of_a_later_version)
+{
+    must_parse(".version 9.4\n.target sm_90\n.address_size 64\n.entry k() { ret; }");
+    ck_assert_uint_eq(m.version, 94);
+}
+END_TEST
+
 /* v[r+i] holds bytes as its offset, and is written in elements again; the register is no base. */
 START_TEST(elements_by_register_are_printed_as_such)
 {
@@ -359,7 +367,7 @@ static const struct mistake {
     {8004, 1, 1, ".target sm_90\n", ".version"},
     {8004, 2, 1, ".version 8.0\n.entry k() { ret; }", ".target"},
     {8004, 1, 1, "", ".version"},
-    {8005, 1, 10, ".version 9.1\n.target sm_90\n", "9.1"},
+    {8005, 1, 10, ".version 9.5\n.target sm_90\n", "9.5"},
     {8005, 1, 10, ".version 8\n.target sm_90\n", "8"},
     {8006, 2, 9, ".version 9.0\n.target sm_91\n", "sm_91"},
     {8006, 2, 9, ".version 9.0\n.target sm_90f\n", "sm_90f"},
@@ -586,6 +594,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, NULL, fresh);
     tcase_add_test(t, elements_by_register_are_printed_as_such);
     tcase_add_test(t, header_takes_options_and_debug_sections);
+    tcase_add_test(t, header_of_a_later_version);
     tcase_add_test(t, entry_has_parameters_at_their_offsets_and_directives);
     tcase_add_test(t, variables_have_initialisers);
     tcase_add_test(t, blocks_repeat_names_of_registers_labels_and_variables);

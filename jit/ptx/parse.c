@@ -10,7 +10,7 @@
 static bool read_version(struct pl_ptx_parser *p)
 {
     static const uint8_t last_minor[] = {0, 5, 3, 2, 3,
-                                         0, 5, 8, 8, 0}; /* of each major version, 1 to 9 */
+                                         0, 5, 8, 8, 4}; /* of each major version, 1 to 9 */
     if (!pl_ptx_skip(p))
         return false;
     const char *at = p->s;
