@@ -2,11 +2,14 @@
  * Copies and fills, synchronous and in stream order. Driver API reference: Memory Management.
  *
  * A synchronous form runs on the legacy default stream and returns when it is done; a legal, if strict, reading of what the
- * driver promises. An asynchronous one reads and writes host memory when its turn comes.
+ * driver promises. An asynchronous one reads and writes pinned, registered and managed memory when its turn comes. Pageable memory it
+ * is done with when the call returns: the source is copied then, and a copy to it is waited for. Driver API, "API synchronization
+ * behavior"; programs free such memory at once.
  */
 #include "emu/api_capture.h"
 #include "emu/api_mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- common ------------------------------------------------------------------------------------------------ */
@@ -15,6 +18,24 @@ static bool is_valid(const struct pl_copy *c)
 {
     return pl_side_is_inside(&c->src, c->width_bytes, c->height, c->depth) &&
            pl_side_is_inside(&c->dst, c->width_bytes, c->height, c->depth);
+}
+
+/* Copy the source now, densely. */
+static bool hold_source(struct pl_copy *c)
+{
+    uint8_t *to = malloc(c->width_bytes * c->height * c->depth);
+    c->held = to;
+    if (to == NULL)
+        return false;
+    for (size_t z = 0; z < c->depth; z++)
+        for (size_t y = 0; y < c->height; y++, to += c->width_bytes) {
+            uint64_t from = c->src.address + z * c->src.slice_bytes + y * c->src.pitch_bytes;
+            memcpy(to, (const void *)(uintptr_t)from, c->width_bytes);
+        }
+    c->src.address = (uintptr_t)c->held;
+    c->src.pitch_bytes = c->width_bytes;
+    c->src.slice_bytes = c->width_bytes * c->height;
+    return true;
 }
 
 static CUresult submit_copy(const struct pl_copy *c, CUstream stream, bool is_async)
@@ -28,7 +49,12 @@ static CUresult submit_copy(const struct pl_copy *c, CUstream stream, bool is_as
     if (!is_valid(c))
         return CUDA_ERROR_INVALID_VALUE;
     struct pl_work w = {.kind = PL_WORK_COPY, .copy = *c};
-    return is_async ? pl_stream_submit(s, &w, NULL, NULL) : pl_stream_run(s, &w);
+    bool is_captured = s->capture != NULL;
+    if (!is_async || (!is_captured && pl_mem_is_pageable(c->dst.address)))
+        return pl_stream_run(s, &w);
+    if (!is_captured && pl_mem_is_pageable(c->src.address) && !hold_source(&w.copy))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return pl_stream_submit(s, &w, NULL, NULL);
 }
 
 static struct pl_copy line(struct pl_side dst, struct pl_side src, size_t n_bytes)

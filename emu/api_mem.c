@@ -335,6 +335,12 @@ static const struct pl_emu_allocation *find_on_devices(uint64_t address, struct 
     return NULL;
 }
 
+bool pl_mem_is_pageable(uint64_t address)
+{
+    struct pl_device *d;
+    return pl_alloc_find(address) == NULL && find_on_devices(address, &d) == NULL;
+}
+
 CUresult pl_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *n_bytes, CUdeviceptr ptr)
 {
     struct pl_device *d;

@@ -33,6 +33,8 @@ struct pl_pool {
 
 /* The allocation that holds an address, or NULL. */
 struct pl_alloc *pl_alloc_find(uint64_t address);
+/* Host memory that no driver call has made or registered, and that is no managed variable. */
+bool pl_mem_is_pageable(uint64_t address);
 struct pl_alloc *pl_alloc_start(uint64_t address); /* that begins there */
 /* New device memory of a context; pool NULL: of none. */
 CUresult pl_mem_alloc(struct pl_context *ctx, size_t n_bytes, struct pl_pool *pool,

@@ -43,6 +43,8 @@ void pl_mark_release(struct pl_mark *m)
 bool pl_work_copy(struct pl_work *to, const struct pl_work *from)
 {
     *to = *from;
+    PL_ASSERT(from->kind != PL_WORK_COPY ||
+              from->copy.held == NULL); /* graphs read at their launch */
     if (from->kind != PL_WORK_KERNEL || from->kernel.n_params_bytes == 0)
         return true;
     to->kernel.params = malloc(from->kernel.n_params_bytes);
@@ -58,6 +60,8 @@ void pl_work_fini(struct pl_work *w)
 {
     if (w->kind == PL_WORK_KERNEL)
         free(w->kernel.params);
+    if (w->kind == PL_WORK_COPY)
+        free(w->copy.held);
     *w = (struct pl_work){0};
 }
 

@@ -36,6 +36,7 @@ struct pl_side {
 struct pl_copy {
     struct pl_side src, dst;
     size_t width_bytes, height, depth;
+    void *held; /* the source, where it was copied when the call was made; owned, or NULL */
 };
 
 struct pl_fill {

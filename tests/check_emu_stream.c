@@ -275,6 +275,53 @@ START_TEST(work_is_asynchronous)
 }
 END_TEST
 
+/* A copy from pageable memory has read it when the call returns, one from pinned memory reads it when its turn comes. */
+START_TEST(pageable_source_is_read_by_the_call)
+{
+    struct fixture f = begin();
+    _Atomic uint32_t *flag = new_flag();
+    CUdeviceptr p = new_word(), q = new_word(), rows = new_word();
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+    uint32_t v = 5, grid[4] = {6, 0, 7, 0}, *pinned;
+    ok(cu.cuMemAlloc_v2(&rows, 8));
+    ok(cu.cuMemHostAlloc((void **)&pinned, 4, 0));
+    *pinned = 5;
+    ok(launch_spin(f.spin, s, flag));
+    ok(cu.cuMemcpyHtoDAsync_v2(p, &v, 4, s));
+    ok(cu.cuMemcpyHtoDAsync_v2(q, pinned, 4, s));
+    CUDA_MEMCPY2D two = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                         .srcHost = grid,
+                         .srcPitch = 8,
+                         .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .dstDevice = rows,
+                         .dstPitch = 4,
+                         .WidthInBytes = 4,
+                         .Height = 2};
+    ok(cu.cuMemcpy2DAsync_v2(&two, s));
+    v = *pinned = grid[0] = grid[2] = 8;
+    *flag = 1;
+    ok(cu.cuStreamSynchronize(s));
+    ck_assert_uint_eq(read_word(p), 5);
+    ck_assert_uint_eq(read_word(q), 8);
+    ck_assert_uint_eq(read_word(rows), 6);
+    ck_assert_uint_eq(read_word(rows + 4), 7);
+}
+END_TEST
+
+START_TEST(pageable_target_is_written_by_the_call)
+{
+    struct fixture f = begin();
+    CUdeviceptr p = new_word();
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+    for (uint32_t i = 1; i < 100; i++) {
+        uint32_t v = 0;
+        ok(launch_store(f.store, s, p, i));
+        ok(cu.cuMemcpyDtoHAsync_v2(&v, p, 4, s));
+        ck_assert_uint_eq(v, i);
+    }
+}
+END_TEST
+
 /* Kernels that wait for each other, as many as streams: each needs a worker of its own. */
 START_TEST(streams_run_side_by_side)
 {
@@ -1186,6 +1233,8 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(t, driver_open, NULL);
     tcase_set_timeout(t, 20);
     tcase_add_test(t, work_is_asynchronous);
+    tcase_add_test(t, pageable_source_is_read_by_the_call);
+    tcase_add_test(t, pageable_target_is_written_by_the_call);
     tcase_add_test(t, streams_run_side_by_side);
     tcase_add_test(t, legacy_stream_orders_blocking_ones);
     tcase_add_test(t, events_order_streams);
