@@ -161,23 +161,6 @@ enum pl_emu_status pl_emu_exec_griddepcontrol(struct pl_emu_warp *w, const struc
 
 /* ---- setmaxnreg --------------------------------------------------------------------------------------------------------------- */
 
-/* Registers a thread at launch, where the entry's directives fix the number; 0: they do not, and setmaxnreg is ignored, as
- * the assembler does. */
-static uint32_t launch_regs(const struct pl_emu_cta *cta)
-{
-    const struct pl_emu_grid *grid = cta->cluster->grid;
-    const struct pl_ptx_func *f = &grid->program->module.funcs.data[grid->entry->index];
-    uint32_t n_threads = f->req_ntid[0] != 0 ? f->req_ntid[0] * f->req_ntid[1] * f->req_ntid[2]
-                                             : f->max_ntid[0] * f->max_ntid[1] * f->max_ntid[2];
-    if (f->max_nreg != 0)
-        return f->max_nreg;
-    if (n_threads == 0)
-        return 0;
-    uint32_t n_ctas = f->min_nctapersm != 0 ? f->min_nctapersm : 1,
-             n = 65536 / (n_threads * n_ctas) / 8 * 8;
-    return n > 255 ? 255 : n;
-}
-
 static bool poll_pool(struct pl_emu_warp *w, struct pl_emu_group *g)
 {
     const struct pl_async_cta *c = w->cta->async;
@@ -212,7 +195,7 @@ static bool start_pool(struct pl_emu_warp *w, uint32_t n_launch)
 
 enum pl_emu_status pl_emu_exec_setmaxnreg(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
-    uint32_t n_launch = launch_regs(w->cta),
+    uint32_t n_launch = w->cta->cluster->grid->entry->launch_regs,
              n = (uint32_t)pl_emu_lane(w, &ins->args[0], pl_emu_first_lane(w));
     bool is_inc = pl_emu_mod(ins, PL_PTX_CAT_REGS) == PL_PTX_MOD_REGS_INC;
     struct pl_diags *ds = pl_emu_faults(w, pl_emu_first_lane(w));

@@ -288,6 +288,50 @@ static void measure_local(struct reach *r, struct pl_emu_func *entry)
     entry->info.local_bytes = entry->local_bytes;
 }
 
+/* The most that a setmaxnreg.inc of the entry or of what it calls asks for; 0: there is none. *has: is there a setmaxnreg? */
+static uint32_t most_inc(const struct reach *r, bool *has)
+{
+    const struct pl_ptx_module *m = &r->p->module;
+    uint32_t most = 0;
+    *has = false;
+    for (uint32_t i = 0; i < m->funcs.n; i++) {
+        const struct pl_ptx_func *f = &m->funcs.data[i];
+        for (uint32_t k = 0; r->is_called[i] && f->has_body && k < f->n_ins; k++) {
+            const struct pl_ptx_ins *ins = &m->ins.data[f->first_ins + k];
+            if (ins->form != PL_PTX_setmaxnreg)
+                continue;
+            uint32_t n = (uint32_t)m->pool.data[ins->operands].imm;
+            *has = true;
+            if (ins->mods[PL_PTX_CAT_REGS] == PL_PTX_MOD_REGS_INC && n > most)
+                most = n;
+        }
+    }
+    return most;
+}
+
+/*
+ * Registers a thread at launch of an entry with setmaxnreg: .maxnreg, or what the threads of .minnctapersm CTAs leave each other,
+ * and no more than the most that an inc asks for. An entry that fixes neither has its setmaxnreg ignored. PTX ISA, setmaxnreg, asks for
+ * a launch with a valid number and leaves the number to the assembler: this is that of ptxas 13.0.
+ */
+static void count_launch_regs(const struct reach *r, struct pl_emu_func *entry)
+{
+    enum { OF_SM = 65536, MOST = 255, WARPGROUP = 128 };
+    const struct pl_ptx_func *f = &r->p->module.funcs.data[entry->index];
+    bool has;
+    uint32_t inc = most_inc(r, &has), n = f->max_nreg;
+    uint32_t n_threads = f->req_ntid[0] * f->req_ntid[1] * f->req_ntid[2];
+    if (n_threads == 0)
+        n_threads = f->max_ntid[0] * f->max_ntid[1] * f->max_ntid[2];
+    if (n == 0 && n_threads != 0 && f->min_nctapersm != 0)
+        n = OF_SM / round_up(n_threads * f->min_nctapersm, WARPGROUP) / 8 * 8;
+    if (!has || n == 0)
+        return;
+    n = n > MOST ? MOST : n;
+    entry->launch_regs = inc != 0 && inc < n ? inc : n;
+    entry->info.n_regs = entry->launch_regs;
+}
+
 /* Is there a cycle among the functions that are called? Depth-first, colours in `state`: 1 open, 2 done. */
 static bool has_cycle(struct reach *r, uint32_t func, uint8_t *state, uint32_t depth)
 {
@@ -331,6 +375,7 @@ static bool finish_entries(struct pl_emu_program *p, struct pl_arena *scratch)
         if (!lay_out_shared(&r, f))
             return false;
         measure_local(&r, f);
+        count_launch_regs(&r, f);
         memset(state, 0, n);
         f->is_deep_unknown = f->is_deep_unknown || has_cycle(&r, i, state, 0);
     }

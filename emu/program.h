@@ -66,6 +66,7 @@ struct pl_emu_func {
     /* entry: shared variables that it reaches */
     uint32_t shared_bytes; /* static, from the base of the device */
     uint32_t dynamic_align_bytes;
+    uint32_t launch_regs; /* of a thread, where setmaxnreg counts from; 0: it is ignored */
     const uint32_t *shared_offsets; /* of each variable of the module; UINT32_MAX: not reached */
 };
 
