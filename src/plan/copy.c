@@ -122,7 +122,8 @@ static bool can_tensor(const struct pl_copy *c)
     const uint32_t align =
         p->swizzle == PL_PLAN_SWIZZLE_NONE ? 128 : 8 * pl_swizzle_span(p->swizzle);
     if (!has_whole_rows(c) || box_cols > BOX_MAX ||
-        pl_shared_bytes(c->ga->dtype, box_cols) % 16 != 0 || shared_align(c) < align)
+        pl_shared_bytes(c->ga->dtype, box_cols) % 16 != 0 || shared_align(c) < align ||
+        (box_cols != p->n_cols && p->panel_bytes % align != 0))
         return false;
     for (int i = 0; i < rank - 1; i++) {
         if (c->g->shape.d[i] > 64 * BOX_MAX || (i < rank - 2 && c->g->shape.d[i] > BOX_MAX))
