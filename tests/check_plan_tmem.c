@@ -6,7 +6,7 @@
 
 static const char *const policies[] = {"eager", "late", "random:3"};
 
-enum way { WAY_PLAIN, WAY_SMEM, WAY_RELAYOUT, WAY_ROW_MAX, WAY_TWICE, WAY_LOOP };
+enum way { WAY_PLAIN, WAY_SMEM, WAY_RELAYOUT, WAY_ROW_MAX, WAY_TWICE, WAY_LOOP, WAY_OVER };
 
 struct trip_params {
     int32_t rows, cols, t, way, layout, slots;
@@ -41,6 +41,16 @@ static void halves(pl_builder *b, pl_ref t, pl_ref to, const struct trip_params 
     }
 }
 
+/* Over what was stored before and not committed: in a row, and in each round of a loop. */
+static void over(pl_builder *b, pl_ref t, pl_ref from, const struct trip_params *p)
+{
+    const pl_shape half = PL_SHAPE(p->rows, p->cols / 2);
+    pl_val v = pl_load(b, from);
+    pl_async_store_tmem(b, pl_tile(b, t, PL_OFF(b, 0, 0), half),
+                        pl_load(b, pl_tile(b, from, PL_OFF(b, 0, 1), half)));
+    PL_FOR(b, i, 0, 3) { pl_async_store_tmem(b, t, pl_mul(b, v, pl_cast(b, i, (pl_dtype)p->t))); }
+}
+
 static void trip_body(pl_builder *b, const void *params)
 {
     const struct trip_params *p = params;
@@ -51,7 +61,10 @@ static void trip_body(pl_builder *b, const void *params)
     pl_ref tm = pl_at(b, all, pl_sub(b, p->slots - 1, pl_program_id(b, 0)));
     pl_ref from = pl_window(b, x, PL_OFF(b, 0, 0), s),
            to = pl_tile(b, y, PL_OFF(b, pl_program_id(b, 0), 0), s);
-    put(b, tm, from, p);
+    if (p->way == WAY_OVER)
+        over(b, tm, from, p);
+    else
+        put(b, tm, from, p);
     if (p->way == WAY_LOOP) {
         halves(b, tm, to, p);
         return;
@@ -99,6 +112,8 @@ static const struct trip_params trips[] = {
     {64, 48, PL_I32, WAY_LOOP, 0, 1},
     {64, 32, PL_BF16, WAY_TWICE, 0, 2},
     {64, 16, PL_F32, WAY_ROW_MAX, 0, 1},
+    {128, 16, PL_F32, WAY_OVER, 0, 2},
+    {64, 32, PL_I32, WAY_OVER, 0, 1},
 };
 
 static double wanted(const struct trip_params *p, const void *x, int64_t i, int64_t j)
@@ -110,7 +125,8 @@ static double wanted(const struct trip_params *p, const void *x, int64_t i, int6
     case WAY_RELAYOUT: return v;
     case WAY_SMEM:
     case WAY_TWICE:
-    case WAY_LOOP: return v + v;
+    case WAY_LOOP:
+    case WAY_OVER: return v + v;
     case WAY_ROW_MAX:
         for (int64_t k = 0; k < p->cols; k++)
             most = fmax(most, get_elem(x, (pl_dtype)p->t, i * p->cols + k));

@@ -242,7 +242,8 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
     const uint32_t body = pl_ir_op(l->fn, region_op)->regions[0], n = l->fn->arrays.n;
     struct pl_hazard *left = pl_arena_array(l->arena, n, sizeof *left);
     l->has_waits |= round_ends_with_waits(l, body, region_op + 1);
-    l->tmem.has_stores |= round_ends_with_stores(l, body, region_op + 1);
+    if (round_ends_with_stores(l, body, region_op + 1))
+        pl_tmem_note_stores(&l->tmem, pl_tmem_all_columns());
     for (uint32_t id = region_op + 1; left != NULL && id < l->fn->ops.n; id++) {
         const struct pl_op *op = pl_ir_op(l->fn, id);
         if (is_behind(l, op, body))
@@ -306,7 +307,8 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s)
     l->tmem.is_read |= s->tmem.is_read;
     l->tmem.is_written |= s->tmem.is_written;
     l->tmem.has_loads |= s->tmem.has_loads;
-    l->tmem.has_stores |= s->tmem.has_stores;
+    if (s->tmem.has_stores)
+        pl_tmem_note_stores(&l->tmem, s->tmem.stored);
     l->has_waits |= s->has_waits;
     l->scratch_is_read |= s->scratch_is_read;
     l->cta_scratch_is_read |= s->cta_scratch_is_read;

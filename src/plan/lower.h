@@ -66,10 +66,16 @@ struct pl_tmem_place {
     uint32_t per_column; /* elements of a column */
 };
 
+/* Columns of tensor memory, of all that the block takes. */
+struct pl_columns {
+    uint32_t first, end;
+};
+
 /* What a unit's threads did to tensor memory: asked for, and not waited for; and since the unit's last barrier. */
 struct pl_tmem_state {
     bool has_loads, has_stores;
     bool is_read, is_written;
+    struct pl_columns stored; /* with has_stores: none of them is elsewhere */
 };
 
 /* What the whole program does to the memory of an SMEM array (touch.c). */
@@ -305,6 +311,9 @@ struct pl_opnd pl_tmem_addr(struct pl_lower *l, uint32_t ref); /* of its first l
 /* Loads, stores and tensor operations: waits that the threads owe, and the fences around a barrier of threads. */
 void pl_tmem_settle_loads(struct pl_lower *l);
 void pl_tmem_settle(struct pl_lower *l); /* stores too */
+/* Stores to these columns, not waited for; all of them where it is not known which. */
+void pl_tmem_note_stores(struct pl_tmem_state *t, struct pl_columns c);
+struct pl_columns pl_tmem_all_columns(void);
 void pl_tmem_before_barrier(struct pl_lower *l);
 void pl_tmem_after_barrier(struct pl_lower *l,
                            bool is_whole);      /* all who use its columns have met */

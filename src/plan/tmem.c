@@ -5,8 +5,8 @@
  * reads their address. Arrays follow each other by falling size.
  *
  * Registers: warp w of a warpgroup reaches lanes 32 w to 32 w + 31, in whole instructions of the warp, so loads and stores of
- * different warps never meet. A thread waits for its loads when a value is first used, and for its stores before another thread may
- * depend on them. What a matrix operation of the unit's leader needs of the other threads, one barrier of the unit gives, between the
+ * different warps never meet. A thread waits for its loads when a value is first used, and for its stores before it stores to the same
+ * columns again, which no order of its own gives, and before another thread may depend on them. What a matrix operation of the unit's leader needs of the other threads, one barrier of the unit gives, between the
  * fences that order tensor operations; it is put where it is needed, and not where threads meet anyway.
  *
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: Tensor Memory Allocation; tcgen05 Memory Consistency Model
@@ -189,6 +189,34 @@ void pl_tmem_settle_loads(struct pl_lower *l)
         pl_build_do(&l->b, PL_STEP_tmem_wait_load);
     l->tmem.has_loads = false;
 }
+
+/* The columns of a ref; those of the whole array where its place is known at run time only. */
+static struct pl_columns columns_of(const struct pl_lower *l, uint32_t ref)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_tmem_place *p = &l->columns[r->array];
+    const int last = pl_ir_ref(l->fn, r->base)->shape.rank - 1;
+    int64_t column, slot = 0;
+    if (!pl_affine_is_const(&r->offset[last], &column) ||
+        (last == 2 && !pl_affine_is_const(&r->offset[0], &slot)))
+        return (struct pl_columns){p->first,
+                                   p->first + (uint32_t)pl_tmem_array_columns(l->fn, r->array)};
+    const int64_t first = p->first + slot * p->slot_columns + column / p->per_column,
+                  n = (r->shape.d[r->shape.rank - 1] + p->per_column - 1) / p->per_column;
+    return (struct pl_columns){(uint32_t)first, (uint32_t)(first + n)};
+}
+
+void pl_tmem_note_stores(struct pl_tmem_state *t, struct pl_columns c)
+{
+    if (t->has_stores && t->stored.first < c.first)
+        c.first = t->stored.first;
+    if (t->has_stores && t->stored.end > c.end)
+        c.end = t->stored.end;
+    t->stored = c;
+    t->has_stores = true;
+}
+
+struct pl_columns pl_tmem_all_columns(void) { return (struct pl_columns){0, MAX_COLUMNS}; }
 
 static void settle_stores(struct pl_lower *l)
 {
@@ -384,8 +412,12 @@ void pl_lower_store_tmem(struct pl_lower *l, uint32_t id, const struct pl_op *op
     for (uint32_t k = 0; k < lay.n_chunks; k++)
         pl_regs_to_words(l, &v, lay.vec, k, words + k * n_words);
     pl_tmem_settle_loads(l);
+    const struct pl_columns c = columns_of(l, ref);
+    if (c.first < l->tmem.stored.end && l->tmem.stored.first < c.end)
+        settle_stores(l);
     move_words(l, ref, &lay, false, words);
-    l->tmem.has_stores = l->tmem.is_written = true;
+    pl_tmem_note_stores(&l->tmem, c);
+    l->tmem.is_written = true;
 }
 
 void pl_lower_wait_load_tmem(struct pl_lower *l, uint32_t id, const struct pl_op *op)
