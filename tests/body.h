@@ -21,7 +21,13 @@ enum body_kind {
     BODY_KIND_COUNT
 };
 
-enum { BODY_MAX_STMTS = 200, BODY_MAX_TENSORS = 14, BODY_MAX_SMEM = 5, BODY_MAX_ELEMS = 2048 };
+enum {
+    BODY_MAX_STMTS = 200,
+    BODY_MAX_TENSORS = 14,
+    BODY_MAX_SMEM = 5,
+    BODY_MAX_TMEM = 4,
+    BODY_MAX_ELEMS = 2048
+};
 enum { BODY_NONE = -1, BODY_LIT = -2 };
 
 /* add + scale * value; no value: a constant. */
@@ -40,7 +46,7 @@ struct body_view_step {
 };
 
 struct body_view {
-    bool is_smem;
+    bool is_smem, is_tmem;
     int32_t base; /* tensor or array */
     int32_t n_steps;
     struct body_view_step steps[6];
@@ -89,16 +95,28 @@ struct body_smem {
     bool has_leading; /* (n_warpgroups, ...): a part for each */
 };
 
+/* Tensor memory: (slots, rows, columns), with slots of its own for each warpgroup unless it is shared. */
+struct body_tmem {
+    pl_dtype t;
+    int32_t n_slots, n_rows, n_columns;
+    bool is_sum; /* products go there: whole numbers, of which a few thousand are exact */
+    bool is_shared;
+};
+
+/* How the first operand of a product comes to where the tensor core reads it. */
+enum body_way { BODY_BY_COPY, BODY_BY_THREADS, BODY_TMEM_BY_THREADS, BODY_TMEM_BY_COPY };
+
 struct body {
     uint64_t seed;
     int32_t arch, n_warpgroups, cluster, n_ctas;
     bool has_roles;
     int32_t scalars[2];
     pl_fact_set facts; /* specialised by all tensors */
-    int32_t n_stmts, n_tensors, n_smem;
+    int32_t n_stmts, n_tensors, n_smem, n_tmem;
     struct body_stmt stmts[BODY_MAX_STMTS];
     struct body_tensor tensors[BODY_MAX_TENSORS];
     struct body_smem smem[BODY_MAX_SMEM];
+    struct body_tmem tmem[BODY_MAX_TMEM];
 };
 
 static inline int64_t body_n_elems(const pl_shape *s)
@@ -109,10 +127,20 @@ static inline int64_t body_n_elems(const pl_shape *s)
     return n;
 }
 
-/* The next statement is a SLOT that only holds a second view. */
-static inline bool body_has_second(enum body_kind k)
+static inline pl_shape body_tmem_shape(const struct body *p, int32_t k)
 {
-    return k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT || k == BODY_ROWS;
+    const struct body_tmem *a = &p->tmem[k];
+    return (pl_shape){
+        .rank = 3,
+        .d = {a->n_slots * (a->is_shared ? 1 : p->n_warpgroups), a->n_rows, a->n_columns}};
+}
+
+/* The next statements are SLOTs that only hold more views. */
+static inline int32_t body_n_more(enum body_kind k)
+{
+    return k == BODY_TMEM_MMA
+               ? 2
+               : k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT || k == BODY_ROWS;
 }
 
 static inline bool body_is_region(enum body_kind k)

@@ -41,8 +41,12 @@ static void fill_tensors(struct draw *d)
 void body_draw(struct body *p, uint64_t seed, int32_t arch)
 {
     *p = (struct body){.seed = seed, .arch = arch};
-    struct draw d = {
-        .p = p, .r = {seed}, .level = PL_SCOPE_GPU, .unfinished = BODY_NONE, .busy = BODY_NONE};
+    struct draw d = {.p = p,
+                     .r = {seed},
+                     .level = PL_SCOPE_GPU,
+                     .unfinished = BODY_NONE,
+                     .busy = BODY_NONE,
+                     .busy_tmem = BODY_NONE};
     p->has_roles = draw_chance(&d, 15);
     p->n_warpgroups = p->has_roles          ? 2 + draw_below(&d, 2)
                       : draw_chance(&d, 60) ? 1
@@ -59,6 +63,8 @@ void body_draw(struct body *p, uint64_t seed, int32_t arch)
     for (int i = 0; i < DRAW_N_SHAPES; i++)
         d.shapes[i] = i == 0 && draw_chance(&d, 30) ? PL_SHAPE(64, 8 * draw_between(&d, 1, 4))
                                                     : draw_shape(&d); /* a product's */
+    if (arch == 100 && draw_chance(&d, 50))
+        d.shapes[DRAW_N_SHAPES - 1] = draw_tmem_shape(&d);
     struct body_stmt *s = draw_add(&d, BODY_ID, PL_I32, NULL);
     draw_know(s, 0, p->n_ctas - 1), s->level = PL_SCOPE_CTA;
     s = draw_add(&d, BODY_ID, PL_I32, NULL);
@@ -122,9 +128,10 @@ void body_settle(struct body *p)
             struct body_stmt *s = &p->stmts[i];
             if (s->kind == BODY_WAIT && s->is_dropped)
                 p->stmts[s->args[0]].is_dropped = true;
-            const bool has_second = body_has_second(s->kind);
-            s->is_dropped = s->is_dropped || uses_gone(p, s) || (has_second && uses_gone(p, s + 1));
-            for (int32_t k = i + 1; s->is_dropped && k < s->end + has_second; k++)
+            const int32_t n_more = body_n_more(s->kind);
+            for (int32_t k = 0; k <= n_more; k++)
+                s->is_dropped = s->is_dropped || uses_gone(p, s + k);
+            for (int32_t k = i + 1; s->is_dropped && k < s->end + n_more; k++)
                 p->stmts[k].is_dropped = true;
             if (s->is_dropped && s->kind == BODY_IF && s->end < p->n_stmts &&
                 p->stmts[s->end].kind == BODY_ELSE)

@@ -11,6 +11,8 @@ struct draw {
     int32_t visible[BODY_MAX_STMTS], n_visible;
     int32_t unfinished; /* a statement whose operands are being drawn; BODY_NONE */
     int32_t busy;       /* an array that a copy may be filling; BODY_NONE */
+    int32_t busy_tmem;  /* one of tensor memory that a product may be filling; BODY_NONE */
+    int32_t n_columns;  /* of tensor memory that are taken */
     int32_t depth, n_loops;
     pl_scope level; /* of the conditions around */
     bool is_in_role;
@@ -76,6 +78,7 @@ bool draw_smem_element(struct draw *d, pl_dtype t, struct body_view *v);
 #undef BODY
 pl_layout draw_layout(struct draw *d, const pl_shape *s);
 pl_dtype draw_memory_type(struct draw *d);
+pl_shape draw_tmem_shape(struct draw *d);
 void draw_block(struct draw *d, int32_t n);
 void draw_outs(struct draw *d, int n);
 void draw_roles(struct draw *d);

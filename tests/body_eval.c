@@ -14,6 +14,7 @@ struct machine {
     int32_t n_units;
     uint64_t *val[MAX_UNITS][BODY_MAX_STMTS]; /* values and variables */
     uint64_t *smem[MAX_UNITS][BODY_MAX_SMEM]; /* of each unit its own part */
+    uint64_t *tmem[MAX_UNITS][BODY_MAX_TMEM]; /* the CTA's as its units see it, which is alike */
     int64_t trip[MAX_UNITS];
 };
 
@@ -136,7 +137,9 @@ static struct place locate(const struct machine *m, int32_t u, const struct body
 {
     const struct body_smem *a = v->is_smem ? &m->p->smem[v->base] : NULL;
     const int first = a != NULL && a->has_leading ? 1 : 0;
-    pl_shape shapes[8] = {a != NULL ? a->s : m->p->tensors[v->base].s};
+    pl_shape shapes[8] = {a != NULL    ? a->s
+                          : v->is_tmem ? body_tmem_shape(m->p, v->base)
+                                       : m->p->tensors[v->base].s};
     struct place x = {0};
     for (int i = first; i < v->n_steps; i++)
         shapes[i - first + 1] = shape_after(shapes[i - first], &v->steps[i]);
@@ -156,6 +159,12 @@ static unsigned char *tensor_elem(const struct body_tensor *t, const struct plac
     return (is_want ? t->want : t->data) + at * (pl_dtype_bits(t->t) / 8);
 }
 
+static uint64_t *tmem_elem(const struct machine *m, int32_t u, int32_t array, const struct place *x)
+{
+    const pl_shape s = body_tmem_shape(m->p, array);
+    return &m->tmem[u][array][ravel(&s, x->at)];
+}
+
 static uint64_t read_view(const struct machine *m, int32_t u, const struct body_view *v, int64_t e,
                           uint64_t fill)
 {
@@ -164,6 +173,8 @@ static uint64_t read_view(const struct machine *m, int32_t u, const struct body_
         return fill;
     if (v->is_smem)
         return m->smem[u][v->base][ravel(&m->p->smem[v->base].s, x.at)];
+    if (v->is_tmem)
+        return *tmem_elem(m, u, v->base, &x);
     const struct body_tensor *t = &m->p->tensors[v->base];
     uint64_t bits = 0;
     memcpy(&bits, tensor_elem(t, &x, t->role != PL_ROLE_IN), (size_t)pl_dtype_bits(t->t) / 8);
@@ -178,6 +189,10 @@ static void write_view(struct machine *m, int32_t u, const struct body_view *v, 
         return;
     if (v->is_smem) {
         m->smem[u][v->base][ravel(&m->p->smem[v->base].s, x.at)] = bits;
+        return;
+    }
+    if (v->is_tmem) {
+        *tmem_elem(m, u, v->base, &x) = bits;
         return;
     }
     const struct body_tensor *t = &m->p->tensors[v->base];
@@ -390,21 +405,38 @@ static void eval_ATOMIC(struct machine *m, int32_t u, int32_t i)
     }
 }
 
-/* Rows of both operands, K last. */
+/* Rows of both operands, K last: element e of the product, added to `sum`. */
+static uint64_t product(const struct machine *m, int32_t u, const struct body_view *x,
+                        const struct body_view *y, pl_dtype t, int64_t e, uint64_t sum)
+{
+    const pl_dtype from = m->p->tensors[x->base].t;
+    const int64_t n = y->s.d[0], n_k = x->s.d[1];
+    for (int64_t k = 0; k < n_k; k++)
+        sum = body_fma(t, body_cast(t, from, read_view(m, u, x, e / n * n_k + k, 0)),
+                       body_cast(t, from, read_view(m, u, y, e % n * n_k + k, 0)), sum);
+    return sum;
+}
+
 static void eval_PRODUCT(struct machine *m, int32_t u, int32_t i)
 {
     const struct body_stmt *s = stmt(m, i);
-    const struct body_view *x = &s->view, *y = &stmt(m, i + 1)->view;
-    const pl_dtype t = m->p->tensors[x->base].t;
     uint64_t *out = room(m, u, i);
-    for (int64_t e = 0; e < body_n_elems(&s->s); e++) {
-        uint64_t sum = 0;
-        for (int64_t k = 0; k < s->n; k++)
-            sum =
-                body_fma(s->t, body_cast(s->t, t, read_view(m, u, x, e / s->s.d[1] * s->n + k, 0)),
-                         body_cast(s->t, t, read_view(m, u, y, e % s->s.d[1] * s->n + k, 0)), sum);
-        out[e] = sum;
-    }
+    for (int64_t e = 0; e < body_n_elems(&s->s); e++)
+        out[e] = product(m, u, &s->view, &stmt(m, i + 1)->view, s->t, e, 0);
+}
+
+static void eval_TMEM_STORE(struct machine *m, int32_t u, int32_t i) { eval_STORE(m, u, i); }
+static void eval_TMEM_LOAD(struct machine *m, int32_t u, int32_t i) { eval_LOAD(m, u, i); }
+
+static void eval_TMEM_MMA(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const bool adds = s->args[0] >= 0 ? m->val[u][s->args[0]][0] != 0 : s->axis != 0;
+    const pl_dtype t = m->p->tmem[s->view.base].t;
+    for (int64_t e = 0; e < body_n_elems(&s->view.s); e++)
+        write_view(m, u, &s->view, e,
+                   product(m, u, &stmt(m, i + 1)->view, &stmt(m, i + 2)->view, t, e,
+                           adds ? read_view(m, u, &s->view, e, 0) : 0));
 }
 
 static void eval_EXCHANGE(struct machine *m, int32_t u, int32_t i)
@@ -523,10 +555,17 @@ void body_eval(struct body *p)
     for (int32_t u = 0; u < m->n_units; u++)
         for (int32_t k = 0; k < p->n_smem; k++)
             m->smem[u][k] = calloc((size_t)body_n_elems(&p->smem[k].s), sizeof(uint64_t));
+    for (int32_t u = 0; u < m->n_units; u++)
+        for (int32_t k = 0; k < p->n_tmem; k++) {
+            const pl_shape s = body_tmem_shape(p, k);
+            m->tmem[u][k] = calloc((size_t)body_n_elems(&s), sizeof(uint64_t));
+        }
     eval_block(m, 0, p->n_stmts, UINT32_MAX >> (32 - m->n_units));
     for (int32_t u = 0; u < m->n_units; u++) {
         for (int32_t k = 0; k < p->n_smem; k++)
             free(m->smem[u][k]);
+        for (int32_t k = 0; k < p->n_tmem; k++)
+            free(m->tmem[u][k]);
         for (int32_t i = 0; i < p->n_stmts; i++)
             free(m->val[u][i]);
     }

@@ -1,20 +1,7 @@
 /* A random program through the public builder. */
-#include "tests/body.h"
+#include "tests/body_trace.h"
 
 #include <string.h>
-
-struct tracer {
-    pl_builder *b;
-    const struct body *p;
-    pl_val val[BODY_MAX_STMTS];
-    pl_ref var[BODY_MAX_STMTS], smem[BODY_MAX_SMEM];
-    pl_ref buf[BODY_MAX_STMTS]; /* stages; what units exchange */
-    pl_bar bar[BODY_MAX_STMTS];
-    pl_pipe pipe[BODY_MAX_STMTS];
-    pl_ref acc[BODY_MAX_STMTS];
-};
-
-static const struct body_stmt *stmt(const struct tracer *t, int32_t i) { return &t->p->stmts[i]; }
 
 static bool is_float(pl_dtype t) { return pl_dtype_kind_of(t) == PL_KIND_FLOAT; }
 
@@ -24,11 +11,11 @@ static pl_val literal(struct tracer *t, const struct body_stmt *s, pl_dtype dtyp
 }
 
 /* Operand k; a literal takes the type of operand `beside`. */
-static pl_val arg(struct tracer *t, const struct body_stmt *s, int k, int beside)
+pl_val trace_arg(struct tracer *t, const struct body_stmt *s, int k, int beside)
 {
     if (s->args[k] != BODY_LIT)
         return t->val[s->args[k]];
-    return literal(t, s, s->args[beside] >= 0 ? stmt(t, s->args[beside])->t : PL_I32);
+    return literal(t, s, s->args[beside] >= 0 ? trace_stmt(t, s->args[beside])->t : PL_I32);
 }
 
 static pl_val index_of(struct tracer *t, const struct body_index *x)
@@ -60,9 +47,11 @@ static pl_ref view_step(struct tracer *t, pl_ref r, const struct body_view_step 
     return r;
 }
 
-static pl_ref view_of(struct tracer *t, const struct body_view *v)
+pl_ref trace_view(struct tracer *t, const struct body_view *v)
 {
-    pl_ref r = v->is_smem ? t->smem[v->base] : pl_param(t->b, v->base);
+    pl_ref r = v->is_smem   ? t->smem[v->base]
+               : v->is_tmem ? t->tmem[v->base]
+                            : pl_param(t->b, v->base);
     for (int i = 0; i < v->n_steps; i++)
         r = view_step(t, r, &v->steps[i]);
     return r;
@@ -72,16 +61,16 @@ static void trace_block(struct tracer *t, int32_t first, int32_t end);
 
 static void trace_inside(struct tracer *t, int32_t i, pl_block k)
 {
-    trace_block(t, i + 1, stmt(t, i)->end);
+    trace_block(t, i + 1, trace_stmt(t, i)->end);
     pl_block_end(&k);
 }
 
 /* ---- one function a kind ---- */
 
-static void trace_ID(struct tracer *t, int32_t i)
+void trace_ID(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     switch (s->op) {
     case 0: t->val[i] = pl_program_id(b, 0); break;
     case 1: t->val[i] = pl_warpgroup_id(b); break;
@@ -93,48 +82,51 @@ static void trace_ID(struct tracer *t, int32_t i)
     t->val[i] = pl_cast(b, t->val[i], PL_I32); /* i64 where a tensor may be larger than I32 says */
 }
 
-static void trace_CONST(struct tracer *t, int32_t i)
+void trace_CONST(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_cast(t->b, literal(t, stmt(t, i), stmt(t, i)->t), stmt(t, i)->t);
+    t->val[i] =
+        pl_cast(t->b, literal(t, trace_stmt(t, i), trace_stmt(t, i)->t), trace_stmt(t, i)->t);
 }
 
-static void trace_IOTA(struct tracer *t, int32_t i)
+void trace_IOTA(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_iota(t->b, stmt(t, i)->t, stmt(t, i)->s, stmt(t, i)->axis);
+    t->val[i] = pl_iota(t->b, trace_stmt(t, i)->t, trace_stmt(t, i)->s, trace_stmt(t, i)->axis);
 }
 
-static void trace_UNARY(struct tracer *t, int32_t i)
+void trace_UNARY(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->val[i] = pl_op1_at(t->b, (pl_op1)s->op, arg(t, s, 0, 0), PL_LOC);
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] = pl_op1_at(t->b, (pl_op1)s->op, trace_arg(t, s, 0, 0), PL_LOC);
 }
 
-static void trace_BINARY(struct tracer *t, int32_t i)
+void trace_BINARY(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->val[i] = pl_op2_at(t->b, (pl_op2)s->op, arg(t, s, 0, 0), arg(t, s, 1, 0), PL_LOC);
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] =
+        pl_op2_at(t->b, (pl_op2)s->op, trace_arg(t, s, 0, 0), trace_arg(t, s, 1, 0), PL_LOC);
 }
 
-static void trace_FMA(struct tracer *t, int32_t i)
+void trace_FMA(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->val[i] = pl_fma(t->b, arg(t, s, 0, 0), arg(t, s, 1, 0), arg(t, s, 2, 0));
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] = pl_fma(t->b, trace_arg(t, s, 0, 0), trace_arg(t, s, 1, 0), trace_arg(t, s, 2, 0));
 }
 
-static void trace_SELECT(struct tracer *t, int32_t i)
+void trace_SELECT(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->val[i] = pl_select(t->b, arg(t, s, 0, 0), arg(t, s, 1, 1), arg(t, s, 2, 1));
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] =
+        pl_select(t->b, trace_arg(t, s, 0, 0), trace_arg(t, s, 1, 1), trace_arg(t, s, 2, 1));
 }
 
-static void trace_CAST(struct tracer *t, int32_t i)
+void trace_CAST(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_cast(t->b, arg(t, stmt(t, i), 0, 0), stmt(t, i)->t);
+    t->val[i] = pl_cast(t->b, trace_arg(t, trace_stmt(t, i), 0, 0), trace_stmt(t, i)->t);
 }
 
-static void trace_BITCAST(struct tracer *t, int32_t i)
+void trace_BITCAST(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_bitcast(t->b, arg(t, stmt(t, i), 0, 0), stmt(t, i)->t);
+    t->val[i] = pl_bitcast(t->b, trace_arg(t, trace_stmt(t, i), 0, 0), trace_stmt(t, i)->t);
 }
 
 static const char *const ptx_texts[] = {
@@ -144,73 +136,75 @@ static const char *const ptx_texts[] = {
     "add.rn.f64 $0, $1, $2;",     "mad.lo.s32 $0, $1, $2, $2;",
 };
 
-static void trace_PTX(struct tracer *t, int32_t i)
+void trace_PTX(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     const pl_ptx_desc d = {.text = ptx_texts[s->op],
                            .n_outs = 1,
                            .out_dtypes = {s->t},
                            .n_ins = 2,
-                           .ins = {arg(t, s, 0, 0), arg(t, s, 1, 0)},
+                           .ins = {trace_arg(t, s, 0, 0), trace_arg(t, s, 1, 0)},
                            .effects = PL_EFFECT_NONE};
     pl_inline_ptx(t->b, &d, &t->val[i]);
 }
 
-static void trace_BROADCAST(struct tracer *t, int32_t i)
+void trace_BROADCAST(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->val[i] = pl_broadcast(t->b, arg(t, s, 0, 0), s->axis, s->n);
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] = pl_broadcast(t->b, trace_arg(t, s, 0, 0), s->axis, s->n);
 }
 
-static void trace_REDUCE(struct tracer *t, int32_t i)
+void trace_REDUCE(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->val[i] = pl_reduce(t->b, (pl_op2)s->op, arg(t, s, 0, 0), s->axis, (pl_scope)s->n);
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] = pl_reduce(t->b, (pl_op2)s->op, trace_arg(t, s, 0, 0), s->axis, (pl_scope)s->n);
 }
 
-static void trace_GATHER(struct tracer *t, int32_t i) { trace_REDUCE(t, i); }
+void trace_GATHER(struct tracer *t, int32_t i) { trace_REDUCE(t, i); }
 
-static void trace_EXTRACT(struct tracer *t, int32_t i)
+void trace_EXTRACT(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->val[i] = pl_extract(t->b, trace_arg(t, s, 0, 0),
+                           offsets_of(t, s->index, trace_stmt(t, s->args[0])->s.rank));
+}
+
+void trace_LAYOUT_CAST(struct tracer *t, int32_t i)
+{
     t->val[i] =
-        pl_extract(t->b, arg(t, s, 0, 0), offsets_of(t, s->index, stmt(t, s->args[0])->s.rank));
+        pl_layout_cast(t->b, trace_arg(t, trace_stmt(t, i), 0, 0), trace_stmt(t, i)->layout);
 }
 
-static void trace_LAYOUT_CAST(struct tracer *t, int32_t i)
+void trace_LOAD(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_layout_cast(t->b, arg(t, stmt(t, i), 0, 0), stmt(t, i)->layout);
+    t->val[i] = pl_load_ex(t->b, trace_view(t, &trace_stmt(t, i)->view), &trace_stmt(t, i)->load);
 }
 
-static void trace_LOAD(struct tracer *t, int32_t i)
+void trace_STORE(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_load_ex(t->b, view_of(t, &stmt(t, i)->view), &stmt(t, i)->load);
+    pl_store(t->b, trace_view(t, &trace_stmt(t, i)->view), trace_arg(t, trace_stmt(t, i), 0, 0));
 }
 
-static void trace_STORE(struct tracer *t, int32_t i)
+void trace_SWAP(struct tracer *t, int32_t i)
 {
-    pl_store(t->b, view_of(t, &stmt(t, i)->view), arg(t, stmt(t, i), 0, 0));
+    t->val[i] =
+        pl_swap(t->b, trace_view(t, &trace_stmt(t, i)->view), trace_arg(t, trace_stmt(t, i), 0, 0));
 }
 
-static void trace_SWAP(struct tracer *t, int32_t i)
+void trace_VAR(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_swap(t->b, view_of(t, &stmt(t, i)->view), arg(t, stmt(t, i), 0, 0));
+    const struct body_stmt *s = trace_stmt(t, i);
+    t->var[i] = pl_regs(t->b, s->t, s->s, s->layout, trace_arg(t, s, 0, 0));
 }
 
-static void trace_VAR(struct tracer *t, int32_t i)
+void trace_GET(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    t->var[i] = pl_regs(t->b, s->t, s->s, s->layout, arg(t, s, 0, 0));
+    t->val[i] = pl_load(t->b, t->var[trace_stmt(t, i)->args[0]]);
 }
 
-static void trace_GET(struct tracer *t, int32_t i)
+void trace_SET(struct tracer *t, int32_t i)
 {
-    t->val[i] = pl_load(t->b, t->var[stmt(t, i)->args[0]]);
-}
-
-static void trace_SET(struct tracer *t, int32_t i)
-{
-    pl_store(t->b, t->var[stmt(t, i)->args[0]], arg(t, stmt(t, i), 1, 1));
+    pl_store(t->b, t->var[trace_stmt(t, i)->args[0]], trace_arg(t, trace_stmt(t, i), 1, 1));
 }
 
 /* The unit's of a copy's barriers. */
@@ -219,49 +213,53 @@ static pl_bar own_bar(struct tracer *t, int32_t i)
     return t->p->n_warpgroups > 1 ? pl_bar_at(t->b, t->bar[i], t->val[1]) : t->bar[i];
 }
 
-static void trace_COPY_IN(struct tracer *t, int32_t i)
+void trace_COPY_IN(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
-    pl_ref from = view_of(t, &stmt(t, i + 1)->view), to = view_of(t, &s->view);
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_ref from = trace_view(t, &trace_stmt(t, i + 1)->view), to = trace_view(t, &s->view);
     pl_copy_opt o = {.how = (pl_how)s->op};
     if (s->args[0] >= 0)
-        o.pred = arg(t, s, 0, 0);
+        o.pred = trace_arg(t, s, 0, 0);
     pl_commit_smem(b);
     pl_copy_gmem_to_smem_ex(b, from, to, own_bar(t, i), &o);
     if (s->n == 0)
         pl_barrier_wait(b, own_bar(t, i));
 }
 
-static void trace_ROWS(struct tracer *t, int32_t i)
+void trace_ROWS(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
-    pl_ref from = view_of(t, &stmt(t, i + 1)->view), to = view_of(t, &s->view);
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_ref from = trace_view(t, &trace_stmt(t, i + 1)->view), to = trace_view(t, &s->view);
     pl_commit_smem(b);
-    pl_gather_rows(b, from, arg(t, s, 0, 0), to, own_bar(t, i));
+    pl_gather_rows(b, from, trace_arg(t, s, 0, 0), to, own_bar(t, i));
     pl_barrier_wait(b, own_bar(t, i));
 }
 
-static void trace_WAIT(struct tracer *t, int32_t i)
+void trace_WAIT(struct tracer *t, int32_t i)
 {
-    pl_barrier_wait(t->b, own_bar(t, stmt(t, i)->args[0]));
+    const int32_t of = trace_stmt(t, i)->args[0];
+    pl_barrier_wait(t->b,
+                    trace_stmt(t, of)->kind == BODY_TMEM_MMA ? trace_done(t, of) : own_bar(t, of));
 }
 
-static void trace_COPY_OUT(struct tracer *t, int32_t i)
+void trace_COPY_OUT(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    pl_ref from = view_of(t, &stmt(t, i)->view), to = view_of(t, &stmt(t, i + 1)->view);
+    pl_ref from = trace_view(t, &trace_stmt(t, i)->view),
+           to = trace_view(t, &trace_stmt(t, i + 1)->view);
     pl_commit_smem(b);
     pl_copy_smem_to_gmem(b, from, to);
     pl_wait_smem_to_gmem(b, 0);
 }
 
-static void trace_ATOMIC(struct tracer *t, int32_t i)
+void trace_ATOMIC(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     const pl_atomic_opt o = {.want_old = s->t != PL_DTYPE_NONE};
-    t->val[i] = pl_atomic_ex(t->b, (pl_atomic)s->op, view_of(t, &s->view), arg(t, s, 0, 0), &o);
+    t->val[i] =
+        pl_atomic_ex(t->b, (pl_atomic)s->op, trace_view(t, &s->view), trace_arg(t, s, 0, 0), &o);
 }
 
 static void meet(struct tracer *t, pl_scope scope)
@@ -272,13 +270,13 @@ static void meet(struct tracer *t, pl_scope scope)
         pl_bar_sync(t->b, PL_SCOPE_CTA);
 }
 
-static void trace_EXCHANGE(struct tracer *t, int32_t i)
+void trace_EXCHANGE(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     const pl_scope scope = (pl_scope)s->n;
     pl_val wg = t->val[1];
-    pl_store(b, pl_at(b, t->buf[i], wg), arg(t, s, 0, 0));
+    pl_store(b, pl_at(b, t->buf[i], wg), trace_arg(t, s, 0, 0));
     meet(t, scope);
     if (scope == PL_SCOPE_CLUSTER) {
         pl_val other = pl_rem(b, pl_add(b, pl_cluster_rank(b), s->op), t->p->cluster);
@@ -303,11 +301,11 @@ static pl_val by_wgmma(struct tracer *t, int32_t i, pl_val x, pl_val y)
     return pl_acc_load(b, t->acc[i]);
 }
 
-static void trace_PRODUCT(struct tracer *t, int32_t i)
+void trace_PRODUCT(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
-    pl_ref x = view_of(t, &s->view), y = view_of(t, &stmt(t, i + 1)->view);
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_ref x = trace_view(t, &s->view), y = trace_view(t, &trace_stmt(t, i + 1)->view);
     if (s->op == 1) {
         pl_val left = pl_load(b, x);
         t->val[i] = by_wgmma(t, i, left, pl_load(b, y));
@@ -317,39 +315,39 @@ static void trace_PRODUCT(struct tracer *t, int32_t i)
     t->val[i] = pl_mma(b, left, right, is_float(s->t) ? pl_lit_f(b, 0.0) : pl_lit_i(b, 0));
 }
 
-static void trace_SEND(struct tracer *t, int32_t i)
+void trace_SEND(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     pl_val next = pl_rem(b, pl_add(b, pl_cluster_rank(b), s->op), t->p->cluster);
-    pl_async_store_smem(b, pl_at(b, pl_peer(b, t->buf[i], next), t->val[1]), arg(t, s, 0, 0),
+    pl_async_store_smem(b, pl_at(b, pl_peer(b, t->buf[i], next), t->val[1]), trace_arg(t, s, 0, 0),
                         own_bar(t, i));
     pl_barrier_wait(b, own_bar(t, i));
     t->val[i] = pl_load(b, pl_at(b, t->buf[i], t->val[1]));
     pl_cluster_sync(b); /* it is read before it is sent again */
 }
 
-static void trace_OUT(struct tracer *t, int32_t i)
+void trace_OUT(struct tracer *t, int32_t i)
 {
-    pl_store(t->b, view_of(t, &stmt(t, i)->view), arg(t, stmt(t, i), 0, 0));
+    pl_store(t->b, trace_view(t, &trace_stmt(t, i)->view), trace_arg(t, trace_stmt(t, i), 0, 0));
 }
 
 /* ---- regions ---- */
 
-static void trace_FOR(struct tracer *t, int32_t i)
+void trace_FOR(struct tracer *t, int32_t i)
 {
-    const struct body_stmt *s = stmt(t, i);
-    pl_block k =
-        pl_for_begin(t->b, pl_lit_i(t->b, s->axis), arg(t, s, 0, 0), pl_lit_i(t->b, s->n), PL_LOC);
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_block k = pl_for_begin(t->b, pl_lit_i(t->b, s->axis), trace_arg(t, s, 0, 0),
+                              pl_lit_i(t->b, s->n), PL_LOC);
     t->val[i] = pl_cast(t->b, k.iv, PL_I32);
     trace_inside(t, i, k);
 }
 
-static void trace_WHILE(struct tracer *t, int32_t i)
+void trace_WHILE(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
-    pl_val limit = s->args[0] == BODY_LIT ? pl_lit_i(b, s->lit_i) : arg(t, s, 0, 0);
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_val limit = s->args[0] == BODY_LIT ? pl_lit_i(b, s->lit_i) : trace_arg(t, s, 0, 0);
     pl_ref count = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
     pl_block k = pl_loop_begin(b, PL_LOC);
     pl_val goes_on = pl_lt(b, pl_load(b, count), limit);
@@ -363,15 +361,12 @@ static void trace_WHILE(struct tracer *t, int32_t i)
     trace_inside(t, i, k);
 }
 
-static void trace_IF(struct tracer *t, int32_t i)
+void trace_IF(struct tracer *t, int32_t i)
 {
-    trace_inside(t, i, pl_if_begin(t->b, arg(t, stmt(t, i), 0, 0), PL_LOC));
+    trace_inside(t, i, pl_if_begin(t->b, trace_arg(t, trace_stmt(t, i), 0, 0), PL_LOC));
 }
 
-static void trace_ELSE(struct tracer *t, int32_t i)
-{
-    trace_inside(t, i, pl_else_begin(t->b, PL_LOC));
-}
+void trace_ELSE(struct tracer *t, int32_t i) { trace_inside(t, i, pl_else_begin(t->b, PL_LOC)); }
 
 struct staging {
     struct tracer *t;
@@ -382,24 +377,24 @@ static void copy_stage(pl_builder *b, pl_val step, pl_val slot, pl_bar full, voi
 {
     const struct staging *g = user;
     g->t->val[g->i] = pl_cast(b, step, PL_I32);
-    pl_copy_gmem_to_smem(b, view_of(g->t, &stmt(g->t, g->i)->view), pl_at(b, g->t->buf[g->i], slot),
-                         full);
+    pl_copy_gmem_to_smem(b, trace_view(g->t, &trace_stmt(g->t, g->i)->view),
+                         pl_at(b, g->t->buf[g->i], slot), full);
 }
 
 /* The slots of the region's first statement. */
 static void trace_slot(struct tracer *t, int32_t i, int32_t owner, pl_val slot)
 {
-    if (!stmt(t, i)->is_dropped)
+    if (!trace_stmt(t, i)->is_dropped)
         t->val[i] = pl_load(t->b, pl_at(t->b, t->buf[owner], slot));
 }
 
-static void trace_PIPELINE(struct tracer *t, int32_t i)
+void trace_PIPELINE(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     struct staging g = {t, i};
     const pl_pipeline_desc d = {.stages = s->n, .lag = s->op, .copies = copy_stage, .user = &g};
-    pl_val n = s->args[0] == BODY_LIT ? pl_lit_i(b, s->lit_i) : arg(t, s, 0, 0);
+    pl_val n = s->args[0] == BODY_LIT ? pl_lit_i(b, s->lit_i) : trace_arg(t, s, 0, 0);
     pl_commit_smem(b);
     if (t->p->n_warpgroups > 1)
         pl_bar_sync(b, PL_SCOPE_CTA);
@@ -408,17 +403,17 @@ static void trace_PIPELINE(struct tracer *t, int32_t i)
     trace_inside(t, i, k);
 }
 
-static void trace_SLOT(struct tracer *t, int32_t i) { (void)t, (void)i; }
+void trace_SLOT(struct tracer *t, int32_t i) { (void)t, (void)i; }
 
 static pl_val n_steps(struct tracer *t, const struct body_stmt *s)
 {
-    return s->args[0] == BODY_LIT ? pl_lit_i(t->b, s->lit_i) : arg(t, s, 0, 0);
+    return s->args[0] == BODY_LIT ? pl_lit_i(t->b, s->lit_i) : trace_arg(t, s, 0, 0);
 }
 
-static void trace_PRODUCER(struct tracer *t, int32_t i)
+void trace_PRODUCER(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     PL_WARP(b, 0, s->axis)
     {
         PL_FOR(b, k, 0, n_steps(t, s))
@@ -426,23 +421,23 @@ static void trace_PRODUCER(struct tracer *t, int32_t i)
             t->val[i] = pl_cast(b, k, PL_I32);
             PL_PRODUCE(b, t->pipe[i], slot)
             {
-                pl_copy_gmem_to_smem(b, view_of(t, &s->view), pl_at(b, t->buf[i], slot),
+                pl_copy_gmem_to_smem(b, trace_view(t, &s->view), pl_at(b, t->buf[i], slot),
                                      pl_full_now(b));
             }
         }
     }
 }
 
-static void trace_ROLE(struct tracer *t, int32_t i)
+void trace_ROLE(struct tracer *t, int32_t i)
 {
-    trace_inside(t, i, pl_role_begin(t->b, stmt(t, i)->n, -1, PL_LOC));
+    trace_inside(t, i, pl_role_begin(t->b, trace_stmt(t, i)->n, -1, PL_LOC));
 }
 
-static void trace_CONSUME(struct tracer *t, int32_t i)
+void trace_CONSUME(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const int32_t producer = stmt(t, i)->args[0];
-    PL_FOR(b, k, 0, n_steps(t, stmt(t, producer)))
+    const int32_t producer = trace_stmt(t, i)->args[0];
+    PL_FOR(b, k, 0, n_steps(t, trace_stmt(t, producer)))
     {
         (void)k;
         pl_block c = pl_consume_begin(b, t->pipe[producer], PL_LOC);
@@ -461,14 +456,14 @@ static void (*const tracers[])(struct tracer *t, int32_t i) = {
 
 static void trace_block(struct tracer *t, int32_t first, int32_t end)
 {
-    for (int32_t i = first; i < end; i = stmt(t, i)->end)
-        if (!stmt(t, i)->is_dropped)
-            tracers[stmt(t, i)->kind](t, i);
+    for (int32_t i = first; i < end; i = trace_stmt(t, i)->end)
+        if (!trace_stmt(t, i)->is_dropped)
+            tracers[trace_stmt(t, i)->kind](t, i);
 }
 
 /* ---- allocation ---- */
 
-static pl_shape with_leading(int64_t n, pl_shape s)
+pl_shape trace_with_leading(int64_t n, pl_shape s)
 {
     memmove(s.d + 1, s.d, 7 * sizeof s.d[0]);
     s.d[0] = n;
@@ -479,12 +474,12 @@ static pl_shape with_leading(int64_t n, pl_shape s)
 static void allocate_product(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     const pl_dtype operand = t->p->tensors[s->view.base].t;
     for (int k = 0; k < 2; k++)
         t->buf[i + k] = pl_smem(
             b, operand,
-            with_leading(t->p->n_warpgroups, PL_SHAPE(k == 0 ? s->s.d[0] : s->s.d[1], s->n)),
+            trace_with_leading(t->p->n_warpgroups, PL_SHAPE(k == 0 ? s->s.d[0] : s->s.d[1], s->n)),
             pl_mma_transforms(b, operand, s->n));
     t->acc[i] = pl_acc(b, s->t, s->s);
 }
@@ -492,7 +487,7 @@ static void allocate_product(struct tracer *t, int32_t i)
 static void allocate_for(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
-    const struct body_stmt *s = stmt(t, i);
+    const struct body_stmt *s = trace_stmt(t, i);
     const pl_barrier_desc each = {.n_barriers = t->p->n_warpgroups, .n_arrivals = 1};
     const pl_pipe_desc pipe = {.stages = s->n,
                                .producer = PL_BY_COPIES,
@@ -500,12 +495,14 @@ static void allocate_for(struct tracer *t, int32_t i)
                                .n_consumers = t->p->n_warpgroups - 1};
     if (s->kind == BODY_PRODUCT && s->op == 1)
         allocate_product(t, i);
+    if (s->kind == BODY_TMEM_MMA)
+        trace_allocate_mma(t, i);
     if (s->kind == BODY_COPY_IN || s->kind == BODY_ROWS || s->kind == BODY_SEND)
         t->bar[i] = pl_barriers(b, &each);
     if (s->kind == BODY_EXCHANGE || s->kind == BODY_SEND)
-        t->buf[i] = pl_smem(b, s->t, with_leading(t->p->n_warpgroups, s->s), PL_SWIZZLE_NONE);
+        t->buf[i] = pl_smem(b, s->t, trace_with_leading(t->p->n_warpgroups, s->s), PL_SWIZZLE_NONE);
     if (s->kind == BODY_PIPELINE || s->kind == BODY_PRODUCER)
-        t->buf[i] = pl_smem(b, s->t, with_leading(s->n, s->s), s->tr);
+        t->buf[i] = pl_smem(b, s->t, trace_with_leading(s->n, s->s), s->tr);
     if (s->kind == BODY_PRODUCER)
         t->pipe[i] = pl_pipe_make(b, &pipe);
 }
@@ -522,13 +519,15 @@ static void allocate(struct tracer *t)
         const struct body_smem *a = &p->smem[k];
         bool is_used = false;
         for (int32_t i = 0; i < p->n_stmts; i++)
-            is_used = is_used || uses_array(stmt(t, i), k);
+            is_used = is_used || uses_array(trace_stmt(t, i), k);
         if (is_used)
-            t->smem[k] = pl_smem(
-                t->b, a->t, a->has_leading ? with_leading(p->n_warpgroups, a->s) : a->s, a->tr);
+            t->smem[k] =
+                pl_smem(t->b, a->t,
+                        a->has_leading ? trace_with_leading(p->n_warpgroups, a->s) : a->s, a->tr);
     }
+    trace_allocate_tmem(t);
     for (int32_t i = 0; i < p->n_stmts; i++)
-        if (!stmt(t, i)->is_dropped)
+        if (!trace_stmt(t, i)->is_dropped)
             allocate_for(t, i);
 }
 
@@ -555,5 +554,6 @@ void body_trace(pl_builder *b, const struct body *p)
     allocate(&t);
     trace_block(&t, 0, 2); /* the ids that views and barriers take */
     clear(&t);
+    trace_clear_tmem(&t);
     trace_block(&t, 2, p->n_stmts);
 }

@@ -1,7 +1,7 @@
 /*
  * Random kernel bodies through pl_launch on the emulated driver with its race check, against an evaluation of the same program on the
  * CPU, bit for bit. PL_SEED repeats a run, PL_BODY a single program (its seed and chip are printed with a failure; PL_BODY_TOPICS as
- * PLAUNCH_DEBUG), PL_LONG=1 runs many, PL_LONG=n so many; PL_REFUSALS=n prints the first n of each kind that were refused.
+ * PLAUNCH_DEBUG), PL_LONG=1 runs many, PL_LONG=n so many, PL_CHIP=100 on one chip; PL_REFUSALS=n prints the first n of each kind that were refused.
  */
 #include "tests/body.h"
 
@@ -342,7 +342,7 @@ static bool one(uint64_t seed, int32_t arch, const char *policy)
 START_TEST(bodies_give_what_they_say)
 {
     struct random_source r = random_start("check_random_bodies");
-    const char *given = getenv("PL_BODY"), *many = getenv("PL_LONG");
+    const char *given = getenv("PL_BODY"), *many = getenv("PL_LONG"), *chip = getenv("PL_CHIP");
     int n = many == NULL ? 400 : atoi(many) > 1 ? atoi(many) : 10000, n_failed = 0;
     if (given != NULL) {
         const char *colon = strchr(given, ':');
@@ -353,7 +353,8 @@ START_TEST(bodies_give_what_they_say)
     }
     for (int i = 0; i < n && n_failed < 5; i++) {
         const uint64_t seed = random_u64(&r);
-        n_failed += !one(seed, chips[i % N_CHIPS].arch, policies[seed % N_POLICIES]);
+        n_failed += !one(seed, chip != NULL ? atoi(chip) : chips[i % N_CHIPS].arch,
+                         policies[seed % N_POLICIES]);
     }
     for (int code = 0; code < 10000; code++)
         if (n_refused[code] > 0)
