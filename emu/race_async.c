@@ -13,12 +13,24 @@
 
 /* ---- slots ----------------------------------------------------------------------------------------------------------- */
 
+/* Operations that are ordered among themselves by where they were issued, and otherwise by tcgen05 fences. */
+static bool is_tensor(const struct pl_async_kind *k)
+{
+    return k == &pl_tmem_mma || k == &pl_tmem_cp || k == &pl_tmem_shift;
+}
+
+/*
+ * Its end is known by all that order it. Who has heard of the end of an mma without a tcgen05 fence behind still needs its place in the
+ * pipeline. Source: PTX ISA, tcgen05: Pipelined Instructions
+ */
 static bool may_reuse(const struct pl_emu_race *r, const struct pl_race_slot *s,
                       const struct pl_race_view *v, bool is_generic)
 {
     return v != NULL && s->is_generic == is_generic && !s->is_collective &&
            pl_race_clock_covers(v->c[PL_RACE_G], pl_race_agent(r, s), PL_EMU_ALL_LANES,
-                                s->tick | 1);
+                                s->tick | 1) &&
+           (!is_tensor(s->kind) || pl_race_clock_covers(v->c[PL_RACE_T], pl_race_agent(r, s),
+                                                        PL_EMU_ALL_LANES, s->tick | 1));
 }
 
 static uint32_t add_slot(struct pl_emu_race *r, struct pl_race_warp *rw)
@@ -332,11 +344,9 @@ enum pl_emu_status pl_race_submit(struct pl_async_op *op)
         if (s == PL_EMU_NEXT)
             s = device_side(op);
         slot = pl_race_slot_of(op); /* slots may have moved */
-        bool is_tensor =
-            op->kind == &pl_tmem_mma || op->kind == &pl_tmem_cp || op->kind == &pl_tmem_shift;
-        if (s == PL_EMU_NEXT && (op->has_signal || is_tensor))
+        if (s == PL_EMU_NEXT && (op->has_signal || is_tensor(op->kind)))
             make_end(op, slot);
-        if (s == PL_EMU_NEXT && is_tensor)
+        if (s == PL_EMU_NEXT && is_tensor(op->kind))
             s = note_issued(op, slot);
     }
     if (s == PL_EMU_NEXT && op->has_signal)
