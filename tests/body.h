@@ -26,6 +26,7 @@ enum {
     BODY_MAX_TENSORS = 14,
     BODY_MAX_SMEM = 5,
     BODY_MAX_TMEM = 4,
+    BODY_MAX_PIPES = 4,
     BODY_MAX_ELEMS = 2048
 };
 enum { BODY_NONE = -1, BODY_LIT = -2 };
@@ -34,6 +35,7 @@ enum { BODY_NONE = -1, BODY_LIT = -2 };
 struct body_index {
     int32_t val;
     int32_t scale, add;
+    int32_t multiple; /* that it is claimed to be of; 0: nothing is */
 };
 
 enum body_view_kind { BODY_AT, BODY_WINDOW, BODY_TILE, BODY_CLIP, BODY_TRANSPOSE, BODY_RESHAPE };
@@ -72,7 +74,8 @@ struct body_stmt {
     pl_scope level;   /* WARPGROUP, CTA, CLUSTER, GPU: where rank 0 is equal */
     bool is_integral; /* every element is an integer in [lo, hi], no negative zero */
     double lo, hi;
-    bool is_raw; /* bits as they were in memory, NaNs too */
+    bool is_raw;  /* bits as they were in memory, NaNs too */
+    bool is_link; /* a part of the pipes: all of them are there, or none */
     bool is_dropped;
 };
 
@@ -106,6 +109,23 @@ struct body_tmem {
 /* How the first operand of a product comes to where the tensor core reads it. */
 enum body_way { BODY_BY_COPY, BODY_BY_THREADS, BODY_TMEM_BY_THREADS, BODY_TMEM_BY_COPY };
 
+/* Slots of shared memory, of one array or two operands (m, k) and (n, k); or of tensor memory, with sums. */
+struct body_pipe {
+    pl_dtype t;
+    pl_shape s, second; /* rank 0: there is none */
+    pl_transforms tr;
+    pl_by producer, consumer;
+    int32_t stages, lag, n_consumers;
+    bool is_tmem;
+};
+
+/* Steps 0, 1, ... of n_outer * count, or the tiles of a static schedule; without those from `stop` on, and those with step % 3 == skip. */
+struct body_walk {
+    int32_t count; /* a statement; BODY_LIT */
+    int32_t n, n_outer, stop, skip;
+    bool has_tiles;
+};
+
 struct body {
     uint64_t seed;
     int32_t arch, n_warpgroups, cluster, n_ctas;
@@ -117,6 +137,9 @@ struct body {
     struct body_tensor tensors[BODY_MAX_TENSORS];
     struct body_smem smem[BODY_MAX_SMEM];
     struct body_tmem tmem[BODY_MAX_TMEM];
+    int32_t n_pipes;
+    struct body_pipe pipes[BODY_MAX_PIPES];
+    struct body_walk walk;
 };
 
 static inline int64_t body_n_elems(const pl_shape *s)
@@ -138,15 +161,16 @@ static inline pl_shape body_tmem_shape(const struct body *p, int32_t k)
 /* The next statements are SLOTs that only hold more views. */
 static inline int32_t body_n_more(enum body_kind k)
 {
-    return k == BODY_TMEM_MMA
-               ? 2
-               : k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT || k == BODY_ROWS;
+    return k == BODY_TMEM_MMA ? 2
+                              : k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT ||
+                                    k == BODY_ROWS || k == BODY_REDUCE_OUT;
 }
 
 static inline bool body_is_region(enum body_kind k)
 {
     return k == BODY_FOR || k == BODY_WHILE || k == BODY_IF || k == BODY_ELSE ||
-           k == BODY_PIPELINE || k == BODY_ROLE || k == BODY_CONSUME;
+           k == BODY_PIPELINE || k == BODY_ROLE || k == BODY_WALK || k == BODY_PRODUCE ||
+           k == BODY_CONSUME;
 }
 
 const char *body_kind_name(enum body_kind k);

@@ -47,7 +47,7 @@ void body_draw(struct body *p, uint64_t seed, int32_t arch)
                      .unfinished = BODY_NONE,
                      .busy = BODY_NONE,
                      .busy_tmem = BODY_NONE};
-    p->has_roles = draw_chance(&d, 15);
+    p->has_roles = draw_chance(&d, 20);
     p->n_warpgroups = p->has_roles          ? 2 + draw_below(&d, 2)
                       : draw_chance(&d, 60) ? 1
                                             : 2 + draw_below(&d, 2);
@@ -106,16 +106,14 @@ static bool uses_gone(const struct body *p, const struct body_stmt *s)
     return gone;
 }
 
-/* A pipe is consumed by all of its roles, or is not there. */
-static void settle_pipe(struct body *p)
+/* Pipes are filled and emptied by all of their roles, or are not there. */
+static void settle_pipes(struct body *p)
 {
     bool gone = false;
     for (int32_t i = 0; i < p->n_stmts; i++)
-        gone = gone || (p->stmts[i].is_dropped &&
-                        (p->stmts[i].kind == BODY_CONSUME || p->stmts[i].kind == BODY_PRODUCER));
+        gone = gone || (p->stmts[i].is_dropped && p->stmts[i].is_link);
     for (int32_t i = 0; gone && i < p->n_stmts; i++)
-        if (p->stmts[i].kind == BODY_PRODUCER)
-            p->stmts[i].is_dropped = true;
+        p->stmts[i].is_dropped = p->stmts[i].is_dropped || p->stmts[i].is_link;
 }
 
 void body_settle(struct body *p)
@@ -137,7 +135,7 @@ void body_settle(struct body *p)
                 p->stmts[s->end].kind == BODY_ELSE)
                 p->stmts[s->end].is_dropped = true;
         }
-        settle_pipe(p);
+        settle_pipes(p);
         for (int32_t i = 0; i < p->n_stmts; i++)
             n += p->stmts[i].is_dropped;
     }

@@ -60,8 +60,12 @@ int32_t draw_index_of(const struct draw *d, const struct body_stmt *s);
 
 /* ---- body_draw_view.c ---- */
 
+pl_shape draw_tmem_shape(struct draw *d);
 int32_t draw_tensor(struct draw *d, pl_dtype t, const pl_shape *s, pl_param_role role);
 struct body_view_step *draw_step(struct body_view *v, enum body_view_kind kind);
+void draw_make_dense(struct draw *d, int32_t tensor);
+bool draw_has_engine(const struct draw *d);
+bool draw_dense_input_view(struct draw *d, pl_dtype t, const pl_shape *s, struct body_view *v);
 bool draw_input_view(struct draw *d, pl_dtype t, const pl_shape *s, pl_scope least,
                      struct body_view *v);
 int32_t draw_output_view(struct draw *d, pl_dtype t, const pl_shape *s, bool is_exact,
@@ -71,6 +75,22 @@ bool draw_smem_view(struct draw *d, pl_dtype t, const pl_shape *s, bool may_turn
                     struct body_view *v);
 bool draw_smem_element(struct draw *d, pl_dtype t, struct body_view *v);
 
+/* ---- body_draw_region.c ---- */
+
+struct scope_mark {
+    int32_t n_visible, region;
+    pl_scope level;
+};
+
+struct scope_mark draw_enter(struct draw *d, int32_t region, pl_scope level, bool is_loop);
+void draw_leave(struct draw *d, struct scope_mark m, bool is_loop);
+int32_t draw_count(struct draw *d, int32_t most, pl_scope least);
+pl_shape draw_stage_shape(struct draw *d);
+
+/* ---- body_draw_role.c ---- */
+
+void draw_roles(struct draw *d);
+
 /* ---- body_draw_value.c, body_draw_memory.c, body_draw_region.c: false when the statement cannot stand here ---- */
 
 #define BODY(id, weight, level) bool draw_##id(struct draw *d);
@@ -78,8 +98,6 @@ bool draw_smem_element(struct draw *d, pl_dtype t, struct body_view *v);
 #undef BODY
 pl_layout draw_layout(struct draw *d, const pl_shape *s);
 pl_dtype draw_memory_type(struct draw *d);
-pl_shape draw_tmem_shape(struct draw *d);
 void draw_block(struct draw *d, int32_t n);
 void draw_outs(struct draw *d, int n);
-void draw_roles(struct draw *d);
 #endif

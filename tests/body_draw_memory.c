@@ -223,8 +223,12 @@ bool draw_ATOMIC(struct draw *d)
     const struct body_stmt x = *draw_stmt(d, i);
     struct body_view v;
     const bool is_shared = draw_chance(d, 50);
+    const bool is_smem = x.s.rank > 0 && draw_chance(d, 35);
     int32_t k = BODY_NONE;
-    if (is_shared) {
+    if (is_smem) {
+        if (!draw_smem_view(d, x.t, &x.s, true, &v))
+            return false;
+    } else if (is_shared) {
         pl_shape shape = {.rank = x.s.rank + 1, .d = {2}};
         for (int a = 0; a < x.s.rank; a++)
             shape.d[1 + a] = x.s.d[a] + draw_below(d, 2);
@@ -243,11 +247,114 @@ bool draw_ATOMIC(struct draw *d)
             return false;
         d->p->tensors[k].role = PL_ROLE_INOUT;
     }
-    const bool wants_old = !is_shared && draw_chance(d, 50);
+    const bool wants_old = (is_smem || !is_shared) && draw_chance(d, 50);
     struct body_stmt *s = draw_add(d, BODY_ATOMIC, wants_old ? x.t : PL_DTYPE_NONE, &x.s);
     s->op = (int32_t)ops[draw_below(d, PL_COUNT(ops))];
     s->args[0] = i;
     s->view = v;
+    return true;
+}
+
+bool draw_POOL(struct draw *d)
+{
+    static const pl_atomic ops[] = {PL_ATOMIC_ADD, PL_ATOMIC_MIN, PL_ATOMIC_MAX,
+                                    PL_ATOMIC_AND, PL_ATOMIC_OR,  PL_ATOMIC_XOR};
+    const int32_t i =
+        draw_pick(d, PL_DT(I32) | PL_DT(U32) | PL_DT(I64) | PL_DT(U64), NULL, WANT_ARRAY);
+    if (i < 0)
+        return false;
+    const struct body_stmt x = *draw_stmt(d, i);
+    struct body_stmt *s = draw_add(d, BODY_POOL, x.t, &x.s);
+    s->args[0] = i;
+    s->op = (int32_t)ops[draw_below(d, PL_COUNT(ops))];
+    s->lit_i = draw_below(d, 100); /* what is there before */
+    return true;
+}
+
+static bool reduces(pl_op2 op, pl_dtype t)
+{
+    const bool is_bits = op == PL_AND || op == PL_OR || op == PL_XOR;
+    if (is_bits || t == PL_F32)
+        return is_bits ? !draw_is_float(t) : op == PL_ADD;
+    return true;
+}
+
+/* Only the copy engine reduces: whole rows of words, dense on both sides. */
+bool draw_REDUCE_OUT(struct draw *d)
+{
+    static const pl_op2 ops[] = {PL_ADD, PL_ADD, PL_MIN, PL_MAX, PL_AND, PL_OR, PL_XOR};
+    const pl_op2 op = ops[draw_below(d, PL_COUNT(ops))];
+    const int32_t which = d->p->n_smem == 0 ? BODY_NONE : draw_below(d, d->p->n_smem);
+    if (which < 0 || which == d->busy || !draw_has_engine(d))
+        return false;
+    const struct body_smem a = d->p->smem[which];
+    const pl_dtype_set types = PL_DT(I32) | PL_DT(U32) | PL_DT(U64) | PL_DT(F32);
+    const int64_t row_bytes = a.s.d[a.s.rank - 1] * pl_dtype_bits(a.t) / 8;
+    /* The order in which units add is not known, so that sums of floats have one each. */
+    const bool is_for_all = !draw_is_float(a.t) && draw_chance(d, 50);
+    struct body_view from, to;
+    if (!draw_has_type(types, a.t) || !reduces(op, a.t) || row_bytes % 16 != 0 || a.s.rank > 3 ||
+        !draw_smem_view(d, a.t, &a.s, false, &from))
+        return false;
+    const pl_shape one = {.rank = a.s.rank + 1, .d = {1, a.s.d[0], a.s.d[1], a.s.d[2]}};
+    int32_t k = BODY_NONE;
+    if (is_for_all && (k = draw_tensor(d, a.t, &one, PL_ROLE_INOUT)) >= 0) {
+        to = (struct body_view){.base = k, .s = a.s};
+        draw_step(&to, BODY_AT);
+        draw_step(&to, BODY_WINDOW)->s = a.s;
+    } else if (!is_for_all) {
+        k = draw_output_view(d, a.t, &a.s, true, &to);
+    }
+    if (k < 0)
+        return false;
+    d->p->tensors[k].role = PL_ROLE_INOUT;
+    draw_make_dense(d, k);
+    struct body_stmt *s = draw_add(d, BODY_REDUCE_OUT, PL_DTYPE_NONE, NULL);
+    s->op = (int32_t)op;
+    s->view = from;
+    draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = to;
+    return true;
+}
+
+bool draw_MULTICAST(struct draw *d)
+{
+    const pl_shape shape = draw_like_shape(d);
+    const pl_dtype t = draw_memory_type(d);
+    struct body_view v;
+    if (d->p->cluster == 1 || !draw_has_engine(d) ||
+        shape.d[shape.rank - 1] * pl_dtype_bits(t) % 128 != 0 ||
+        !draw_dense_input_view(d, t, &shape, &v))
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_MULTICAST, t, &shape);
+    s->view = v;
+    s->n = draw_below(d, 2); /* whose copy it is */
+    s->tr = draw_transforms(d, t, &shape);
+    s->is_raw = true;
+    return true;
+}
+
+bool draw_UNION(struct draw *d)
+{
+    const int32_t i = draw_pick(d, DRAW_ALL, NULL, WANT_ARRAY),
+                  over = d->p->n_smem == 0 ? BODY_NONE : draw_below(d, d->p->n_smem);
+    if (i < 0 || over < 0 || over == d->busy || d->p->n_warpgroups > 1 || d->is_in_role)
+        return false;
+    const struct body_stmt x = *draw_stmt(d, i);
+    struct body_stmt *s = draw_add(d, BODY_UNION, x.t, &x.s);
+    s->args[0] = i;
+    s->view = (struct body_view){.is_smem = true, .base = over, .s = d->p->smem[over].s};
+    s->tr = draw_transforms(d, x.t, &x.s);
+    s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
+    return true;
+}
+
+bool draw_PREFETCH(struct draw *d)
+{
+    const pl_shape shape = draw_like_shape(d);
+    struct body_view v;
+    if (d->p->arch < 90 || !draw_input_view(d, draw_memory_type(d), &shape, PL_SCOPE_WARPGROUP, &v))
+        return false;
+    draw_add(d, BODY_PREFETCH, PL_DTYPE_NONE, NULL)->view = v;
     return true;
 }
 

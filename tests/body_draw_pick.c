@@ -134,7 +134,7 @@ pl_shape draw_like_shape(struct draw *d)
     return draw_chance(d, 90) ? d->shapes[draw_below(d, DRAW_N_SHAPES)] : draw_shape(d);
 }
 
-struct body_index draw_constant(int32_t v) { return (struct body_index){BODY_NONE, 0, v}; }
+struct body_index draw_constant(int32_t v) { return (struct body_index){BODY_NONE, 0, v, 0}; }
 
 /* Always in [lo, hi]. */
 struct body_index draw_index(struct draw *d, int32_t lo, int32_t hi, pl_scope least)
@@ -154,7 +154,14 @@ struct body_index draw_index(struct draw *d, int32_t lo, int32_t hi, pl_scope le
         const int32_t least_term = (int32_t)(scale > 0 ? scale * s->lo : scale * s->hi),
                       slack = hi - lo - (int32_t)(span * (scale < 0 ? -scale : scale));
         const int32_t push = draw_chance(d, 50) ? 0 : draw_between(d, 0, slack);
-        return (struct body_index){v, scale, lo - least_term + push};
+        struct body_index x = {v, scale, lo - least_term + push, 0};
+        if (s->lo == s->hi && draw_chance(d, 40)) { /* what is known of it, the library is told */
+            const int64_t at = (int64_t)scale * (int32_t)s->lo + x.add;
+            x.multiple = 16;
+            while (at % x.multiple != 0)
+                x.multiple /= 2;
+        }
+        return x;
     }
     return draw_constant(draw_between(d, lo, hi));
 }

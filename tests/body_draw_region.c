@@ -19,12 +19,7 @@ static const struct {
 
 const char *body_kind_name(enum body_kind k) { return kinds[k].name; }
 
-struct scope_mark {
-    int32_t n_visible, region;
-    pl_scope level;
-};
-
-static struct scope_mark enter(struct draw *d, int32_t region, pl_scope level, bool is_loop)
+struct scope_mark draw_enter(struct draw *d, int32_t region, pl_scope level, bool is_loop)
 {
     const struct scope_mark m = {d->n_visible, region, d->level};
     d->level = draw_least_level(d->level, level);
@@ -33,7 +28,7 @@ static struct scope_mark enter(struct draw *d, int32_t region, pl_scope level, b
     return m;
 }
 
-static void leave(struct draw *d, struct scope_mark m, bool is_loop)
+void draw_leave(struct draw *d, struct scope_mark m, bool is_loop)
 {
     d->p->stmts[m.region].end = d->p->n_stmts;
     d->n_visible = m.n_visible;
@@ -43,7 +38,7 @@ static void leave(struct draw *d, struct scope_mark m, bool is_loop)
 }
 
 /* A value that is at most `most` steps from lo, or a literal. */
-static int32_t pick_count(struct draw *d, int32_t most, pl_scope least)
+int32_t draw_count(struct draw *d, int32_t most, pl_scope least)
 {
     const int32_t i = draw_pick(d, PL_DT(I32), NULL, WANT_SCALAR);
     return i >= 0 && draw_stmt(d, i)->is_integral && draw_stmt(d, i)->hi <= most &&
@@ -54,7 +49,7 @@ static int32_t pick_count(struct draw *d, int32_t most, pl_scope least)
 
 bool draw_FOR(struct draw *d)
 {
-    const int32_t hi = pick_count(d, 5, PL_SCOPE_WARPGROUP);
+    const int32_t hi = draw_count(d, 5, PL_SCOPE_WARPGROUP);
     struct scope_mark m;
     const int32_t before = d->n_visible;
     struct body_stmt *s = draw_add(d, BODY_FOR, PL_I32, NULL);
@@ -66,25 +61,25 @@ bool draw_FOR(struct draw *d)
     draw_know(s, s->axis, (hi >= 0 ? draw_stmt(d, hi)->hi : (double)s->lit_i) - 1);
     if (s->hi < s->lo)
         s->hi = s->lo;
-    m = enter(d, draw_index_of(d, s), s->level, true);
+    m = draw_enter(d, draw_index_of(d, s), s->level, true);
     m.n_visible = before;
     draw_block(d, 2 + draw_below(d, 6));
-    leave(d, m, true);
+    draw_leave(d, m, true);
     return true;
 }
 
 bool draw_WHILE(struct draw *d)
 {
-    const int32_t limit = pick_count(d, 4, PL_SCOPE_WARPGROUP),
+    const int32_t limit = draw_count(d, 4, PL_SCOPE_WARPGROUP),
                   var = draw_pick_var(d, DRAW_INTS, 0);
     struct body_stmt *s = draw_add(d, BODY_WHILE, PL_DTYPE_NONE, NULL);
     s->args[0] = limit;
     s->args[1] = var;
     s->lit_i = draw_below(d, 4);
     s->op = draw_below(d, 2); /* 1: PL_LOOP and pl_break_if */
-    const struct scope_mark m = enter(d, draw_index_of(d, s), PL_SCOPE_WARPGROUP, true);
+    const struct scope_mark m = draw_enter(d, draw_index_of(d, s), PL_SCOPE_WARPGROUP, true);
     draw_block(d, 2 + draw_below(d, 5));
-    leave(d, m, true);
+    draw_leave(d, m, true);
     return true;
 }
 
@@ -96,26 +91,23 @@ bool draw_IF(struct draw *d)
     const pl_scope level = draw_stmt(d, c)->level;
     struct body_stmt *s = draw_add(d, BODY_IF, PL_DTYPE_NONE, NULL);
     s->args[0] = c;
-    struct scope_mark m = enter(d, draw_index_of(d, s), level, false);
+    struct scope_mark m = draw_enter(d, draw_index_of(d, s), level, false);
     draw_block(d, 1 + draw_below(d, 5));
-    leave(d, m, false);
+    draw_leave(d, m, false);
     if (draw_chance(d, 50))
         return true;
     s = draw_add(d, BODY_ELSE, PL_DTYPE_NONE, NULL);
     s->args[0] = c;
-    m = enter(d, draw_index_of(d, s), level, false);
+    m = draw_enter(d, draw_index_of(d, s), level, false);
     draw_block(d, 1 + draw_below(d, 5));
-    leave(d, m, false);
+    draw_leave(d, m, false);
     return true;
 }
 
 bool draw_ELSE(struct draw *d) { return (void)d, false; }
 bool draw_SLOT(struct draw *d) { return (void)d, false; }
-bool draw_PRODUCER(struct draw *d) { return (void)d, false; }
-bool draw_ROLE(struct draw *d) { return (void)d, false; }
-bool draw_CONSUME(struct draw *d) { return (void)d, false; }
 
-static pl_shape stage_shape(struct draw *d)
+pl_shape draw_stage_shape(struct draw *d)
 {
     pl_shape s = d->shapes[draw_below(d, DRAW_N_SHAPES)];
     while (s.rank > 2) {
@@ -139,9 +131,9 @@ static void add_slot(struct draw *d, int32_t owner)
 /* A step statement is seen while its view is drawn, as a rank-0 i32; then it has the type and shape of its tile. */
 static struct body_stmt *add_stages(struct draw *d, enum body_kind kind, pl_scope least)
 {
-    const pl_shape shape = stage_shape(d);
+    const pl_shape shape = draw_stage_shape(d);
     const pl_dtype t = draw_memory_type(d);
-    const int32_t n = pick_count(d, 5, least), before = d->n_visible;
+    const int32_t n = draw_count(d, 5, least), before = d->n_visible;
     struct body_stmt *s = draw_add(d, kind, PL_I32, NULL);
     s->args[0] = n;
     s->lit_i = draw_below(d, 6);
@@ -170,10 +162,10 @@ bool draw_PIPELINE(struct draw *d)
     if (s == NULL)
         return false;
     const int32_t i = draw_index_of(d, s);
-    const struct scope_mark m = enter(d, i, s->level, true);
+    const struct scope_mark m = draw_enter(d, i, s->level, true);
     add_slot(d, i);
     draw_block(d, 2 + draw_below(d, 5));
-    leave(d, m, true);
+    draw_leave(d, m, true);
     return true;
 }
 
@@ -223,31 +215,5 @@ void draw_outs(struct draw *d, int n)
     for (int tries = 0; n > 0 && tries < 20; tries++) {
         d->unfinished = BODY_NONE;
         n -= draw_OUT(d);
-    }
-}
-
-/* A warp fills a pipe, each other warpgroup consumes it in a role of its own. */
-void draw_roles(struct draw *d)
-{
-    d->unfinished = BODY_NONE;
-    const struct body_stmt *s = add_stages(d, BODY_PRODUCER, PL_SCOPE_CTA);
-    if (s == NULL)
-        return;
-    const int32_t producer = draw_index_of(d, s);
-    d->p->stmts[producer].axis = draw_below(d, 4); /* which warp */
-    d->is_in_role = true;
-    for (int32_t g = 1; g < d->p->n_warpgroups; g++) {
-        struct body_stmt *role = draw_add(d, BODY_ROLE, PL_DTYPE_NONE, NULL);
-        role->n = g;
-        const struct scope_mark m = enter(d, draw_index_of(d, role), PL_SCOPE_WARPGROUP, false);
-        draw_block(d, 3 + draw_below(d, 5));
-        struct body_stmt *loop = draw_add(d, BODY_CONSUME, PL_DTYPE_NONE, NULL);
-        loop->args[0] = producer;
-        const struct scope_mark inner = enter(d, draw_index_of(d, loop), PL_SCOPE_WARPGROUP, true);
-        add_slot(d, producer);
-        draw_block(d, 2 + draw_below(d, 5));
-        leave(d, inner, true);
-        draw_outs(d, 2);
-        leave(d, m, false);
     }
 }

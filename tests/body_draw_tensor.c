@@ -57,7 +57,7 @@ static void view_of(struct draw *d, int32_t k, const pl_shape *s, struct body_vi
     if (a->is_shared)
         st->at[0] = draw_index(d, 0, a->n_slots - 1, PL_SCOPE_CTA);
     else
-        st->at[0] = (struct body_index){1, a->n_slots, draw_below(d, a->n_slots)};
+        st->at[0] = (struct body_index){1, a->n_slots, draw_below(d, a->n_slots), 0};
     if (s->d[1] == a->n_columns && draw_chance(d, 70))
         return;
     st = draw_step(v, BODY_TILE);

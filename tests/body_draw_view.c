@@ -133,6 +133,44 @@ bool draw_input_view(struct draw *d, pl_dtype t, const pl_shape *s, pl_scope lea
     return true;
 }
 
+/* Rows of whole words, one behind the other. */
+void draw_make_dense(struct draw *d, int32_t tensor)
+{
+    struct body_tensor *x = &d->p->tensors[tensor];
+    int64_t stride = 1, *last = &x->s.d[x->s.rank - 1];
+    *last = (*last + 15) / 16 * 16;
+    for (int i = x->s.rank - 1; i >= 0; i--) {
+        x->strides.d[i] = stride;
+        stride *= x->s.d[i];
+    }
+    x->offset_elems = 0;
+    x->n_alloc = stride + 16;
+}
+
+/* What the copy engine asks for of a tensor is known where it is so. */
+bool draw_has_engine(const struct draw *d)
+{
+    return d->p->arch >= 90 && (d->p->facts & PL_FACT_ALIGN16) != 0;
+}
+
+/* A window of a tensor of its own, dense and aligned, that may hang over its end. */
+bool draw_dense_input_view(struct draw *d, pl_dtype t, const pl_shape *s, struct body_view *v)
+{
+    pl_shape shape = *s;
+    for (int i = 0; i < s->rank; i++)
+        shape.d[i] += i + 1 < s->rank ? draw_below(d, 5) : 16 * draw_below(d, 3);
+    const int32_t k = draw_tensor(d, t, &shape, PL_ROLE_IN);
+    if (k < 0)
+        return false;
+    draw_make_dense(d, k);
+    *v = (struct body_view){.base = k, .s = *s};
+    struct body_view_step *st = draw_step(v, BODY_WINDOW);
+    st->s = *s;
+    for (int i = 0; i < s->rank; i++)
+        st->at[i] = draw_index(d, 0, 5, PL_SCOPE_CTA);
+    return true;
+}
+
 /* A new output with a part for each unit, and the view of that. */
 int32_t draw_output_view(struct draw *d, pl_dtype t, const pl_shape *s, bool is_exact,
                          struct body_view *v)
@@ -147,8 +185,8 @@ int32_t draw_output_view(struct draw *d, pl_dtype t, const pl_shape *s, bool is_
     if (k < 0)
         return k;
     *v = (struct body_view){.base = k};
-    draw_step(v, BODY_AT)->at[0] = (struct body_index){0, 1, 0};
-    draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0};
+    draw_step(v, BODY_AT)->at[0] = (struct body_index){0, 1, 0, 0};
+    draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0, 0};
     const pl_shape tail = {.rank = s->rank, .d = {shape.d[2], shape.d[3], shape.d[4]}};
     const bool turns = s->rank >= 2 && draw_chance(d, 15) &&
                        tail.d[s->rank - 1] >= s->d[s->rank - 2] &&
@@ -230,7 +268,7 @@ bool draw_smem_view(struct draw *d, pl_dtype t, const pl_shape *s, bool may_turn
     const struct body_smem *a = &d->p->smem[v->base];
     pl_shape have = a->s;
     if (a->has_leading)
-        draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0};
+        draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0, 0};
     if (have.rank > s->rank) {
         draw_step(v, BODY_AT)->at[0] = draw_index(d, 0, (int32_t)have.d[0] - 1, PL_SCOPE_WARPGROUP);
         have.rank--;
@@ -266,7 +304,7 @@ bool draw_smem_element(struct draw *d, pl_dtype t, struct body_view *v)
     const struct body_smem *a = &d->p->smem[k];
     *v = (struct body_view){.is_smem = true, .base = k};
     if (a->has_leading)
-        draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0};
+        draw_step(v, BODY_AT)->at[0] = (struct body_index){1, 1, 0, 0};
     for (int i = 0; i < a->s.rank; i++)
         draw_step(v, BODY_AT)->at[0] = draw_index(d, 0, (int32_t)a->s.d[i] - 1, PL_SCOPE_WARPGROUP);
     return true;

@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_UNITS = 16 };
+enum { MAX_UNITS = 16, MAX_TILES = 100 };
+
+/* What goes through a pipe of one CTA, in order: the elements of a slot, of the second operand behind those of the first. */
+struct tiles {
+    uint64_t *tile[MAX_TILES];
+    int32_t n;
+};
 
 struct machine {
     struct body *p;
@@ -15,7 +21,8 @@ struct machine {
     uint64_t *val[MAX_UNITS][BODY_MAX_STMTS]; /* values and variables */
     uint64_t *smem[MAX_UNITS][BODY_MAX_SMEM]; /* of each unit its own part */
     uint64_t *tmem[MAX_UNITS][BODY_MAX_TMEM]; /* the CTA's as its units see it, which is alike */
-    int64_t trip[MAX_UNITS];
+    struct tiles tiles[MAX_UNITS][BODY_MAX_PIPES]; /* by CTA */
+    int32_t n_taken[MAX_UNITS][BODY_MAX_PIPES];
 };
 
 static const struct body_stmt *stmt(const struct machine *m, int32_t i) { return &m->p->stmts[i]; }
@@ -391,17 +398,23 @@ static void eval_COPY_OUT(struct machine *m, int32_t u, int32_t i)
     copy(m, u, &stmt(m, i)->view, &stmt(m, i + 1)->view);
 }
 
-static void eval_ATOMIC(struct machine *m, int32_t u, int32_t i)
+static pl_op2 op_of_atomic(int32_t op)
 {
     static const pl_op2 ops[] = {
         [PL_ATOMIC_ADD] = PL_ADD, [PL_ATOMIC_MIN] = PL_MIN, [PL_ATOMIC_MAX] = PL_MAX,
         [PL_ATOMIC_AND] = PL_AND, [PL_ATOMIC_OR] = PL_OR,   [PL_ATOMIC_XOR] = PL_XOR};
+    return ops[op];
+}
+
+static void eval_ATOMIC(struct machine *m, int32_t u, int32_t i)
+{
     const struct body_stmt *s = stmt(m, i);
     for (int64_t e = 0; e < body_n_elems(&s->view.s); e++) {
         const uint64_t old = read_view(m, u, &s->view, e, 0);
         room(m, u, i)[e] = old;
-        write_view(m, u, &s->view, e,
-                   body_op2(ops[s->op], stmt(m, s->args[0])->t, old, elem(m, u, s->args[0], e)));
+        write_view(
+            m, u, &s->view, e,
+            body_op2(op_of_atomic(s->op), stmt(m, s->args[0])->t, old, elem(m, u, s->args[0], e)));
     }
 }
 
@@ -439,6 +452,47 @@ static void eval_TMEM_MMA(struct machine *m, int32_t u, int32_t i)
                            adds ? read_view(m, u, &s->view, e, 0) : 0));
 }
 
+static void eval_POOL(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const int32_t n = m->p->n_warpgroups, first = cta_of(m, u) * n;
+    uint64_t *out = room(m, u, i);
+    for (int64_t e = 0; e < body_n_elems(&s->s); e++) {
+        out[e] = body_of_int(s->t, s->lit_i);
+        for (int32_t k = first; k < first + n; k++)
+            out[e] = body_op2(op_of_atomic(s->op), s->t, out[e], elem(m, k, s->args[0], e));
+    }
+}
+
+static void eval_REDUCE_OUT(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const struct body_view *to = &stmt(m, i + 1)->view;
+    for (int64_t e = 0; e < body_n_elems(&to->s); e++)
+        write_view(m, u, to, e,
+                   body_op2((pl_op2)s->op, m->p->smem[s->view.base].t, read_view(m, u, to, e, 0),
+                            read_view(m, u, &s->view, e, 0)));
+}
+
+/* By the CTA whose copy it is; all of its units have the same indexes. */
+static void eval_MULTICAST(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const int32_t c = cta_of(m, u) / m->p->cluster * m->p->cluster + s->n;
+    for (int64_t e = 0; e < body_n_elems(&s->s); e++)
+        room(m, u, i)[e] = read_view(m, c * m->p->n_warpgroups, &s->view, e, 0);
+}
+
+static void eval_UNION(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    eval_elements(m, u, i);
+    for (int64_t e = 0; e < body_n_elems(&s->view.s); e++)
+        write_view(m, u, &s->view, e, 0);
+}
+
+static void eval_PREFETCH(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
+
 static void eval_EXCHANGE(struct machine *m, int32_t u, int32_t i)
 {
     const struct body_stmt *s = stmt(m, i);
@@ -473,7 +527,95 @@ static void eval_SLOT(struct machine *m, int32_t u, int32_t i)
         out[e] = read_view(m, u, &stmt(m, s->args[0])->view, e, 0);
 }
 
-static void eval_PRODUCER(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
+/* ---- pipes ---- */
+
+static void add_tile(struct machine *m, int32_t u, int32_t pipe)
+{
+    const struct body_pipe *p = &m->p->pipes[pipe];
+    struct tiles *q = &m->tiles[cta_of(m, u)][pipe];
+    if (q->n < MAX_TILES)
+        q->tile[q->n++] = calloc(
+            (size_t)(body_n_elems(&p->s) + (p->second.rank > 0 ? body_n_elems(&p->second) : 0)),
+            sizeof(uint64_t));
+}
+
+/* The slot that is being filled, and the one that the unit holds. */
+static uint64_t *last_tile(struct machine *m, int32_t u, int32_t pipe)
+{
+    const struct tiles *q = &m->tiles[cta_of(m, u)][pipe];
+    return q->tile[q->n - 1];
+}
+
+static const uint64_t *held_tile(const struct machine *m, int32_t u, int32_t pipe)
+{
+    return m->tiles[cta_of(m, u)][pipe].tile[m->n_taken[u][pipe] - 1];
+}
+
+static void eval_FILL(struct machine *m, int32_t u, int32_t i)
+{
+    const int32_t pipe = stmt(m, i)->n;
+    const int64_t n = body_n_elems(&m->p->pipes[pipe].s);
+    uint64_t *to = last_tile(m, u, pipe);
+    for (int64_t e = 0; e < n; e++)
+        to[e] = read_view(m, u, &stmt(m, i)->view, e, 0);
+    for (int64_t e = 0;
+         m->p->pipes[pipe].second.rank > 0 && e < body_n_elems(&m->p->pipes[pipe].second); e++)
+        to[n + e] = read_view(m, u, &stmt(m, i + 1)->view, e, 0);
+}
+
+static void eval_PUT(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    for (int64_t e = 0; e < body_n_elems(&m->p->pipes[s->n].s); e++)
+        last_tile(m, u, s->n)[e] = elem(m, u, s->args[0], e);
+}
+
+static void eval_TAKE(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    memcpy(room(m, u, i), held_tile(m, u, s->n), (size_t)body_n_elems(&s->s) * sizeof(uint64_t));
+}
+
+/* Of the operands in the slot that is held, onto what is there, or not. */
+static void multiply_held(struct machine *m, int32_t u, int32_t i, pl_dtype t, uint64_t *to)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const struct body_pipe *p = &m->p->pipes[s->n];
+    const uint64_t *x = held_tile(m, u, s->n), *y = x + body_n_elems(&p->s);
+    const int64_t n = p->second.d[0], n_k = p->s.d[1];
+    const bool adds = s->args[0] >= 0 && scalar(m, u, s->args[0]) > 0;
+    for (int64_t e = 0; e < p->s.d[0] * n; e++) {
+        uint64_t sum = adds ? to[e] : 0;
+        for (int64_t k = 0; k < n_k; k++)
+            sum = body_fma(t, body_cast(t, p->t, x[e / n * n_k + k]),
+                           body_cast(t, p->t, y[e % n * n_k + k]), sum);
+        to[e] = sum;
+    }
+}
+
+static void eval_MULTIPLY(struct machine *m, int32_t u, int32_t i)
+{
+    const int32_t to = stmt(m, i)->op;
+    multiply_held(m, u, i, m->p->pipes[to].t, last_tile(m, u, to));
+}
+
+static void eval_ACCUMULATE(struct machine *m, int32_t u, int32_t i)
+{
+    multiply_held(m, u, i, is_float(m->p->pipes[stmt(m, i)->n].t) ? PL_F32 : PL_I32, room(m, u, i));
+}
+
+static void eval_SUM(struct machine *m, int32_t u, int32_t i)
+{
+    memcpy(room(m, u, i), room(m, u, stmt(m, i)->n),
+           (size_t)body_n_elems(&stmt(m, i)->s) * sizeof(uint64_t));
+}
+
+static void eval_DRAIN(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    for (int64_t e = 0; e < body_n_elems(&s->view.s); e++)
+        write_view(m, u, &s->view, e, held_tile(m, u, s->n)[e]);
+}
 
 /* ---- regions: which units go on ---- */
 
@@ -482,25 +624,46 @@ static int64_t limit_of(const struct machine *m, int32_t u, const struct body_st
     return s->args[0] == BODY_LIT ? s->lit_i : scalar(m, u, s->args[0]);
 }
 
+/* The trip-th step that is taken; false: there are fewer. */
+static bool next_step(struct machine *m, int32_t u, int32_t i, int64_t trip)
+{
+    const struct body_walk *w = &m->p->walk;
+    const int64_t n = w->n_outer * (w->count == BODY_LIT ? w->n : scalar(m, u, w->count)),
+                  stride = w->has_tiles ? m->p->n_ctas / m->p->cluster : 1,
+                  first = w->has_tiles ? cta_of(m, u) / m->p->cluster : 0;
+    for (int64_t k = first; k < n && k < w->stop; k += stride) {
+        if (k % 3 == w->skip || trip-- > 0)
+            continue;
+        room(m, u, i)[0] = (uint64_t)k;
+        return true;
+    }
+    return false;
+}
+
 /* Does the unit go into the region for the trip-th time? Sets what the region gives its body. */
 static bool goes_in(struct machine *m, int32_t u, int32_t i, int64_t trip)
 {
     const struct body_stmt *s = stmt(m, i);
-    int32_t stages = i;
     switch ((int)s->kind) {
     case BODY_IF: return trip == 0 && m->val[u][s->args[0]][0] != 0;
     case BODY_ELSE: return trip == 0 && m->val[u][s->args[0]][0] == 0;
-    case BODY_ROLE: return trip == 0 && warpgroup_of(m, u) == s->n;
+    case BODY_ROLE:
+        return trip == 0 && warpgroup_of(m, u) >= s->n && warpgroup_of(m, u) < s->n + s->op;
+    case BODY_WALK: return next_step(m, u, i, trip);
+    case BODY_PRODUCE:
+        if (trip == 0)
+            add_tile(m, u, s->n);
+        return trip == 0;
+    case BODY_CONSUME: m->n_taken[u][s->n] += trip == 0; return trip == 0;
     case BODY_FOR:
         room(m, u, i)[0] = body_of_int(PL_I32, s->axis + trip * s->n);
         return s->axis + trip * s->n < limit_of(m, u, s);
     case BODY_WHILE:
         return trip < limit_of(m, u, s) && (s->args[1] < 0 || (m->val[u][s->args[1]][0] & 1) == 0);
-    case BODY_CONSUME: stages = s->args[0]; break;
     default: break;
     }
-    room(m, u, stages)[0] = (uint64_t)trip;
-    return trip < limit_of(m, u, stmt(m, stages));
+    room(m, u, i)[0] = (uint64_t)trip;
+    return trip < limit_of(m, u, s);
 }
 
 static void eval_block(struct machine *m, int32_t first, int32_t end, uint32_t mask);
@@ -522,6 +685,8 @@ static void eval_IF(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u,
 static void eval_ELSE(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 static void eval_PIPELINE(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 static void eval_ROLE(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
+static void eval_WALK(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
+static void eval_PRODUCE(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 static void eval_CONSUME(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 
 static void (*const evals[])(struct machine *m, int32_t u, int32_t i) = {
@@ -569,5 +734,9 @@ void body_eval(struct body *p)
         for (int32_t i = 0; i < p->n_stmts; i++)
             free(m->val[u][i]);
     }
+    for (int32_t u = 0; u < MAX_UNITS; u++)
+        for (int32_t k = 0; k < p->n_pipes; k++)
+            for (int32_t i = 0; i < m->tiles[u][k].n; i++)
+                free(m->tiles[u][k].tile[i]);
     free(m);
 }

@@ -22,7 +22,8 @@ static pl_val index_of(struct tracer *t, const struct body_index *x)
 {
     if (x->val < 0)
         return pl_lit_i(t->b, x->add);
-    return pl_add(t->b, pl_mul(t->b, t->val[x->val], x->scale), x->add);
+    pl_val v = pl_add(t->b, pl_mul(t->b, t->val[x->val], x->scale), x->add);
+    return x->multiple > 0 ? pl_assume_multiple(t->b, v, x->multiple) : v;
 }
 
 static pl_offs offsets_of(struct tracer *t, const struct body_index *at, int32_t rank)
@@ -56,8 +57,6 @@ pl_ref trace_view(struct tracer *t, const struct body_view *v)
         r = view_step(t, r, &v->steps[i]);
     return r;
 }
-
-static void trace_block(struct tracer *t, int32_t first, int32_t end);
 
 static void trace_inside(struct tracer *t, int32_t i, pl_block k)
 {
@@ -270,6 +269,64 @@ static void meet(struct tracer *t, pl_scope scope)
         pl_bar_sync(t->b, PL_SCOPE_CTA);
 }
 
+/* An array of the CTA, which its first warpgroup sets. */
+void trace_POOL(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = trace_stmt(t, i);
+    PL_IF(b, pl_eq(b, t->val[1], 0)) { pl_store(b, t->buf[i], pl_lit_i(b, s->lit_i)); }
+    meet(t, PL_SCOPE_CTA);
+    const pl_atomic_opt o = {0};
+    (void)pl_atomic_ex(b, (pl_atomic)s->op, t->buf[i], trace_arg(t, s, 0, 0), &o);
+    meet(t, PL_SCOPE_CTA);
+    t->val[i] = pl_load(b, t->buf[i]);
+    meet(t, PL_SCOPE_CTA);
+}
+
+void trace_REDUCE_OUT(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_ref from = trace_view(t, &s->view), to = trace_view(t, &trace_stmt(t, i + 1)->view);
+    const pl_copy_opt o = {.reduce = (pl_op2)s->op};
+    pl_commit_smem(b);
+    pl_copy_smem_to_gmem_ex(b, from, to, &o);
+    pl_wait_smem_to_gmem(b, 0);
+}
+
+void trace_MULTICAST(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = trace_stmt(t, i);
+    const pl_copy_opt o = {.multicast_mask = (1u << t->p->cluster) - 1};
+    pl_ref from = trace_view(t, &s->view);
+    PL_IF(b, pl_eq(b, pl_cluster_rank(b), s->n))
+    {
+        pl_copy_gmem_to_smem_ex(b, from, t->buf[i], t->bar[i], &o);
+    }
+    pl_barrier_wait(b, t->bar[i]);
+    t->val[i] = pl_load(b, t->buf[i]);
+    pl_commit_smem(b);
+    meet(t, PL_SCOPE_CLUSTER); /* it is read before it is sent again */
+}
+
+/* What was there is gone. */
+void trace_UNION(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = trace_stmt(t, i);
+    const pl_dtype under = t->p->smem[s->view.base].t;
+    pl_store(b, t->buf[i], trace_arg(t, s, 0, 0));
+    t->val[i] = pl_load(b, t->buf[i]);
+    pl_store(b, t->smem[s->view.base],
+             under == PL_PRED ? pl_ne(b, t->val[0], t->val[0]) : pl_lit_i(b, 0));
+}
+
+void trace_PREFETCH(struct tracer *t, int32_t i)
+{
+    pl_prefetch(t->b, trace_view(t, &trace_stmt(t, i)->view));
+}
+
 void trace_EXCHANGE(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
@@ -405,47 +462,6 @@ void trace_PIPELINE(struct tracer *t, int32_t i)
 
 void trace_SLOT(struct tracer *t, int32_t i) { (void)t, (void)i; }
 
-static pl_val n_steps(struct tracer *t, const struct body_stmt *s)
-{
-    return s->args[0] == BODY_LIT ? pl_lit_i(t->b, s->lit_i) : trace_arg(t, s, 0, 0);
-}
-
-void trace_PRODUCER(struct tracer *t, int32_t i)
-{
-    pl_builder *b = t->b;
-    const struct body_stmt *s = trace_stmt(t, i);
-    PL_WARP(b, 0, s->axis)
-    {
-        PL_FOR(b, k, 0, n_steps(t, s))
-        {
-            t->val[i] = pl_cast(b, k, PL_I32);
-            PL_PRODUCE(b, t->pipe[i], slot)
-            {
-                pl_copy_gmem_to_smem(b, trace_view(t, &s->view), pl_at(b, t->buf[i], slot),
-                                     pl_full_now(b));
-            }
-        }
-    }
-}
-
-void trace_ROLE(struct tracer *t, int32_t i)
-{
-    trace_inside(t, i, pl_role_begin(t->b, trace_stmt(t, i)->n, -1, PL_LOC));
-}
-
-void trace_CONSUME(struct tracer *t, int32_t i)
-{
-    pl_builder *b = t->b;
-    const int32_t producer = trace_stmt(t, i)->args[0];
-    PL_FOR(b, k, 0, n_steps(t, trace_stmt(t, producer)))
-    {
-        (void)k;
-        pl_block c = pl_consume_begin(b, t->pipe[producer], PL_LOC);
-        trace_slot(t, i + 1, producer, c.iv);
-        trace_inside(t, i, c);
-    }
-}
-
 /* ---- blocks ---- */
 
 static void (*const tracers[])(struct tracer *t, int32_t i) = {
@@ -454,7 +470,7 @@ static void (*const tracers[])(struct tracer *t, int32_t i) = {
 #undef BODY
 };
 
-static void trace_block(struct tracer *t, int32_t first, int32_t end)
+void trace_block(struct tracer *t, int32_t first, int32_t end)
 {
     for (int32_t i = first; i < end; i = trace_stmt(t, i)->end)
         if (!trace_stmt(t, i)->is_dropped)
@@ -489,10 +505,6 @@ static void allocate_for(struct tracer *t, int32_t i)
     pl_builder *b = t->b;
     const struct body_stmt *s = trace_stmt(t, i);
     const pl_barrier_desc each = {.n_barriers = t->p->n_warpgroups, .n_arrivals = 1};
-    const pl_pipe_desc pipe = {.stages = s->n,
-                               .producer = PL_BY_COPIES,
-                               .consumer = PL_BY_THREADS,
-                               .n_consumers = t->p->n_warpgroups - 1};
     if (s->kind == BODY_PRODUCT && s->op == 1)
         allocate_product(t, i);
     if (s->kind == BODY_TMEM_MMA)
@@ -501,10 +513,16 @@ static void allocate_for(struct tracer *t, int32_t i)
         t->bar[i] = pl_barriers(b, &each);
     if (s->kind == BODY_EXCHANGE || s->kind == BODY_SEND)
         t->buf[i] = pl_smem(b, s->t, trace_with_leading(t->p->n_warpgroups, s->s), PL_SWIZZLE_NONE);
-    if (s->kind == BODY_PIPELINE || s->kind == BODY_PRODUCER)
+    if (s->kind == BODY_POOL)
+        t->buf[i] = pl_smem(b, s->t, s->s, PL_SWIZZLE_NONE);
+    if (s->kind == BODY_MULTICAST) {
+        t->buf[i] = pl_smem(b, s->t, s->s, s->tr);
+        t->bar[i] = pl_barrier(b, 1);
+    }
+    if (s->kind == BODY_UNION)
+        t->buf[i] = pl_union(b, t->smem[s->view.base], s->t, s->s, s->tr);
+    if (s->kind == BODY_PIPELINE)
         t->buf[i] = pl_smem(b, s->t, trace_with_leading(s->n, s->s), s->tr);
-    if (s->kind == BODY_PRODUCER)
-        t->pipe[i] = pl_pipe_make(b, &pipe);
 }
 
 static bool uses_array(const struct body_stmt *s, int32_t array)
@@ -526,6 +544,7 @@ static void allocate(struct tracer *t)
                         a->has_leading ? trace_with_leading(p->n_warpgroups, a->s) : a->s, a->tr);
     }
     trace_allocate_tmem(t);
+    trace_allocate_pipes(t);
     for (int32_t i = 0; i < p->n_stmts; i++)
         if (!trace_stmt(t, i)->is_dropped)
             allocate_for(t, i);

@@ -238,14 +238,19 @@ static int chip_of(const struct body *p)
     return i;
 }
 
+static void start_over(void)
+{
+    close_contexts();
+    ck_assert_int_eq(configure("reset", "1"), 0);
+    open_contexts();
+}
+
 /* A fault loses its context; the driver begins again. */
 static void recover(struct body *p)
 {
     for (int i = 0; i < p->n_tensors; i++)
         p->tensors[i].address = 0;
-    close_contexts();
-    ck_assert_int_eq(configure("reset", "1"), 0);
-    open_contexts();
+    start_over();
 }
 
 static void run(struct body *p, const char *policy, struct outcome *o)
@@ -353,6 +358,8 @@ START_TEST(bodies_give_what_they_say)
     }
     for (int i = 0; i < n && n_failed < 5; i++) {
         const uint64_t seed = random_u64(&r);
+        if (i % 300 == 299)
+            start_over(); /* modules are kept as long as their context */
         n_failed += !one(seed, chip != NULL ? atoi(chip) : chips[i % N_CHIPS].arch,
                          policies[seed % N_POLICIES]);
     }
