@@ -88,6 +88,19 @@ static CUresult add_node(struct pl_stream *s, CUgraphNodeType type, struct pl_no
                : pl_capture_invalidate(c, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+CUresult pl_capture_add_child(struct pl_stream *s, struct pl_graph *child)
+{
+    struct pl_node *n;
+    CUresult r = add_node(s, CU_GRAPH_NODE_TYPE_GRAPH, &n);
+    if (r != CUDA_SUCCESS) {
+        pl_graph_destroy(child);
+        return r;
+    }
+    n->child = child;
+    child->is_child = true;
+    return CUDA_SUCCESS;
+}
+
 CUresult pl_capture_add(struct pl_stream *s, const struct pl_work *w)
 {
     struct pl_node *n;

@@ -31,6 +31,8 @@ CUresult pl_capture_check_context(const struct pl_context *ctx);
 CUresult pl_capture_invalidate(struct pl_capture *c, CUresult code); /* gives code */
 /* Make a node of the work; w stays the caller's. */
 CUresult pl_capture_add(struct pl_stream *s, const struct pl_work *w);
+/* A node of the child graph, which is taken over, whatever the result. */
+CUresult pl_capture_add_child(struct pl_stream *s, struct pl_graph *child);
 bool pl_capture_add_tip(struct pl_stream *s, struct pl_node *n);
 /* An event record or wait on a stream, where a capture is concerned. */
 CUresult pl_capture_record(struct pl_stream *s, struct pl_event *e);

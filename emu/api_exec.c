@@ -194,6 +194,33 @@ static CUresult launch_item(const struct item *it, struct pl_stream *s)
     return r;
 }
 
+/* What the exec launches, as a graph: its items one behind the other. */
+static struct pl_graph *graph_of(const struct pl_exec *x)
+{
+    struct pl_graph *g = pl_graph_create();
+    struct pl_node *last = NULL;
+    bool ok = g != NULL;
+    for (uint32_t i = 0; ok && i < x->n; i++) {
+        const struct item *it = &x->items[i];
+        CUgraphNodeType type = it->is_enabled ? it->type : CU_GRAPH_NODE_TYPE_EMPTY;
+        last = pl_graph_add(g, type, &last, last != NULL ? 1 : 0);
+        ok = last != NULL && (!it->is_enabled || pl_work_copy(&last->work, &it->work));
+        if (ok && it->is_enabled)
+            last->event = it->event;
+    }
+    if (!ok && g != NULL)
+        pl_graph_destroy(g);
+    return ok ? g : NULL;
+}
+
+/* In a capture, the launch is a child graph. */
+static CUresult capture_launch(struct pl_stream *s, const struct pl_exec *x)
+{
+    struct pl_graph *g = graph_of(x);
+    return g == NULL ? pl_capture_invalidate(s->capture, CUDA_ERROR_OUT_OF_MEMORY)
+                     : pl_capture_add_child(s, g);
+}
+
 CUresult pl_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     struct pl_stream *s;
@@ -203,11 +230,11 @@ CUresult pl_cuGraphLaunch(CUgraphExec exec, CUstream stream)
         return r;
     if (x == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (s->capture != NULL) /* would be a child graph of the exec's origin, which may be gone */
-        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     r = pl_ctx_check(s->ctx);
     if (r == CUDA_SUCCESS)
         r = check_kernels(x);
+    if (r == CUDA_SUCCESS && s->capture != NULL)
+        return capture_launch(s, x);
     for (uint32_t i = 0; r == CUDA_SUCCESS && i < x->n; i++)
         if (x->items[i].is_enabled)
             r = launch_item(&x->items[i], s);
@@ -290,6 +317,27 @@ CUresult pl_cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
     return pl_cuGraphExecNodeSetParams(exec, node, &p);
 }
 
+static CUresult set_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
+{
+    struct item *it = find_item(exec, node);
+    if (it == NULL || it->type != type)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pl_obj_find(event, PL_OBJ_EVENT) == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    it->event = event;
+    return CUDA_SUCCESS;
+}
+
+CUresult pl_cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
+{
+    return set_event(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult pl_cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
+{
+    return set_event(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
 static bool can_be_disabled(const struct item *it)
 {
     return it->work.kind == PL_WORK_KERNEL || it->work.kind == PL_WORK_COPY ||
@@ -332,6 +380,14 @@ static CUgraphExecUpdateResult compare(const struct pl_exec *a, const struct pl_
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
+static void exchange(struct item *to, struct item *fresh)
+{
+    struct pl_work old = to->work;
+    to->work = fresh->work;
+    to->event = fresh->event;
+    fresh->work = old;
+}
+
 CUresult pl_cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
 {
     struct pl_exec *x = pl_obj_find(exec, PL_OBJ_EXEC), *fresh;
@@ -356,13 +412,40 @@ CUresult pl_cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpd
                                                                    at < fresh->n
                                                                ? fresh->items[at].node
                                                                : NULL};
-    for (uint32_t i = 0; how == CU_GRAPH_EXEC_UPDATE_SUCCESS && i < x->n; i++) {
-        struct pl_work old = x->items[i].work;
-        x->items[i].work = fresh->items[i].work;
-        x->items[i].event = fresh->items[i].event;
-        fresh->items[i].work = old;
-    }
+    for (uint32_t i = 0; how == CU_GRAPH_EXEC_UPDATE_SUCCESS && i < x->n; i++)
+        exchange(&x->items[i], &fresh->items[i]);
     free_exec(fresh);
     return how == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
                                                : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+/* The part of the exec that came of the node's child graph, whose nodes are its items' keys, gets the work of another graph of
+ * the same shape. */
+CUresult pl_cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+    struct pl_exec *x = pl_obj_find(exec, PL_OBJ_EXEC), *old, *fresh;
+    const struct pl_node *n = pl_obj_find(node, PL_OBJ_NODE);
+    const struct pl_graph *g = pl_obj_find(child, PL_OBJ_GRAPH);
+    uint32_t at;
+    if (x == NULL || g == NULL || n == NULL || n->type != CU_GRAPH_NODE_TYPE_GRAPH)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = create_exec(n->child, 0, &old);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = create_exec(g, 0, &fresh);
+    if (r == CUDA_SUCCESS) {
+        r = check_kernels(old);
+        if (r == CUDA_SUCCESS)
+            r = check_kernels(fresh);
+        if (r == CUDA_SUCCESS && compare(old, fresh, &at) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+            r = CUDA_ERROR_INVALID_VALUE;
+        for (uint32_t i = 0; r == CUDA_SUCCESS && i < old->n; i++)
+            if (find_item(exec, old->items[i].node) == NULL)
+                r = CUDA_ERROR_INVALID_VALUE;
+        for (uint32_t i = 0; r == CUDA_SUCCESS && i < old->n; i++)
+            exchange(find_item(exec, old->items[i].node), &fresh->items[i]);
+        free_exec(fresh);
+    }
+    free_exec(old);
+    return r;
 }

@@ -43,6 +43,7 @@ static void free_node(struct pl_node *n)
         pl_graph_destroy(n->child);
     pl_obj_remove(&n->obj);
     pl_work_fini(&n->work);
+    free(n->params);
     free(n->deps);
     free(n);
 }
@@ -140,6 +141,7 @@ static bool clone_node(const struct pl_node *from, struct pl_graph *to)
     if (n == NULL || !pl_work_copy(&n->work, &from->work))
         return false;
     n->event = from->event;
+    n->origin = pl_obj_handle(&from->obj);
     if (from->child == NULL)
         return true;
     n->child = clone_graph(from->child);
@@ -499,13 +501,33 @@ CUresult pl_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *
 
 /* ---- parameters of nodes --------------------------------------------------------------------------------------------------- */
 
-/* The parameter pointers are not kept, so kernelParams and extra come back as NULL. */
+/* One pointer a parameter, into the block of the node's work. */
+static bool list_params(struct pl_node *n)
+{
+    const struct pl_kernel_work *k = &n->work.kernel;
+    const struct pl_emu_func_info *info = k->function->info;
+    void **list = realloc(n->params, (info->n_params + 1) * sizeof(void *));
+    if (list == NULL)
+        return false;
+    n->params = list;
+    for (uint32_t i = 0; i < info->n_params; i++)
+        list[i] = (uint8_t *)k->params + info->params[i].offset_bytes;
+    return true;
+}
+
+const char *pl_work_kernel_name(const struct pl_work *w) { return w->kernel.function->info->name; }
+
+/* kernelParams is the node's own: good until the node goes or gets other parameters. */
 CUresult pl_cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
 {
-    const struct pl_node *n = pl_obj_find(node, PL_OBJ_NODE);
+    struct pl_node *n = pl_obj_find(node, PL_OBJ_NODE);
     if (n == NULL || params == NULL || n->type != CU_GRAPH_NODE_TYPE_KERNEL)
         return CUDA_ERROR_INVALID_VALUE;
     const struct pl_kernel_work *k = &n->work.kernel;
+    if (pl_obj_find(k->handle, PL_OBJ_FUNCTION) == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!list_params(n))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *params = (CUDA_KERNEL_NODE_PARAMS){.func = k->handle,
                                         .gridDimX = k->grid[0],
                                         .gridDimY = k->grid[1],
@@ -513,7 +535,8 @@ CUresult pl_cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PAR
                                         .blockDimX = k->block[0],
                                         .blockDimY = k->block[1],
                                         .blockDimZ = k->block[2],
-                                        .sharedMemBytes = k->dynamic_bytes};
+                                        .sharedMemBytes = k->dynamic_bytes,
+                                        .kernelParams = n->params};
     return CUDA_SUCCESS;
 }
 

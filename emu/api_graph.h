@@ -20,6 +20,9 @@ struct pl_node {
     struct pl_work work;    /* KERNEL, MEMCPY, MEMSET, HOST, MEM_FREE, BATCH_MEM_OP */
     struct pl_graph *child; /* GRAPH: owned */
     CUevent event;          /* EVENT_RECORD, WAIT_EVENT */
+    CUgraphNode origin;     /* the node that this one is a clone of; NULL: of none */
+    void *
+        *params; /* KERNEL: what cuGraphKernelNodeGetParams gave, into work; NULL: not asked for */
     uint32_t n_deps, order; /* order: scratch of sorting */
     struct pl_node **deps;
 };
@@ -48,5 +51,6 @@ CUresult pl_work_from_copy(const CUDA_MEMCPY3D *p, struct pl_work *w);
 CUresult pl_work_from_host(const CUDA_HOST_NODE_PARAMS *p, struct pl_work *w);
 /* Give work of the same kind new parameters; what only launch attributes say stays. */
 CUresult pl_work_replace(struct pl_work *w, const CUgraphNodeParams *p);
+const char *pl_work_kernel_name(const struct pl_work *w);
 void pl_exec_reset(void);
 #endif
