@@ -27,6 +27,9 @@ for arch in sm_80 sm_90 sm_100; do
     "$PL_CUDA_HOME/bin/nvcc" -arch=$arch -ptx "$dir/saxpy.cu" -o "$dir/saxpy.ptx"
     PLAUNCH_EMU_ARCH=$arch LD_LIBRARY_PATH=$PL_BUILDDIR/emu/.libs/plaunch "$dir/program" "$dir/saxpy.ptx"
 done
+# Linked with the emulated driver itself, it asks for that by the name it gives.
+$CC -I"$PL_CUDA_HOME/include" "$PL_SRCDIR/tests/emu_program.c" -o "$dir/linked" -L"$PL_BUILDDIR/emu/.libs/plaunch" -lcuda
+PLAUNCH_EMU_ARCH=sm_100a LD_LIBRARY_PATH=$PL_BUILDDIR/emu/.libs/plaunch "$dir/linked" "$dir/saxpy.ptx"
 # The same out of a fat binary, under each compression that nvcc knows.
 for mode in none speed size; do
     "$PL_CUDA_HOME/bin/nvcc" -fatbin -gencode arch=compute_80,code=[sm_80,compute_80] \
