@@ -10,11 +10,10 @@
 #include "emu/faults.h"
 #include "emu/machine.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_TEXT_BYTES = 4096, MAX_STRING_BYTES = 1024 };
+enum { MAX_TEXT_BYTES = 1 << 16, MAX_STRING_BYTES = 1 << 14 };
 
 /* ---- arguments --------------------------------------------------------------------------------------------------------------------------- */
 
@@ -70,6 +69,7 @@ static bool read_string(struct pl_emu_warp *w, uint32_t lane, uint64_t address, 
 struct output {
     char text[MAX_TEXT_BYTES];
     size_t n_bytes;
+    uint32_t n_args;
 };
 
 static void put(struct output *o, const char *s, size_t n_bytes)
@@ -84,7 +84,8 @@ static void put(struct output *o, const char *s, size_t n_bytes)
 struct conversion {
     char head[32]; /* "%-08.3" */
     char letter;
-    bool is_long; /* 64-bit integer */
+    bool is_long;      /* 64-bit integer */
+    uint32_t n_shorts; /* h: 1, hh: 2 */
 };
 
 static const char *parse_conversion(const char *p, struct conversion *c)
@@ -99,8 +100,10 @@ static const char *parse_conversion(const char *p, struct conversion *c)
     }
     c->head[n] = 0;
     c->is_long = false;
+    c->n_shorts = 0;
     while (*p != 0 && strchr("hlLqjzt", *p) != NULL) {
         c->is_long = c->is_long || *p != 'h';
+        c->n_shorts += *p == 'h' ? 1 : 0;
         p++;
     }
     c->letter = *p;
@@ -125,7 +128,10 @@ static bool print_value(struct pl_emu_warp *w, uint32_t lane, const struct conve
     int n = 0;
     if (strchr("diuxXo", c->letter) != NULL) {
         bool is_signed = c->letter == 'd' || c->letter == 'i';
-        uint64_t wide = c->is_long ? v : is_signed ? (uint64_t)(int64_t)(int32_t)v : (uint32_t)v;
+        unsigned bits = c->is_long ? 64 : c->n_shorts == 0 ? 32 : c->n_shorts == 1 ? 16 : 8;
+        uint64_t wide = v << (64 - bits) >> (64 - bits);
+        if (is_signed)
+            wide = (uint64_t)((int64_t)(v << (64 - bits)) >> (64 - bits));
         snprintf(spec, sizeof spec, "%sll%c", c->head, c->letter);
         n = format(out, sizeof out, spec, (unsigned long long)wide);
     } else if (strchr("eEfFgGaA", c->letter) != NULL) {
@@ -137,7 +143,8 @@ static bool print_value(struct pl_emu_warp *w, uint32_t lane, const struct conve
         snprintf(spec, sizeof spec, "%sc", c->head);
         n = format(out, sizeof out, spec, (int)v);
     } else if (c->letter == 'p') {
-        n = snprintf(out, sizeof out, "0x%" PRIx64, v);
+        snprintf(spec, sizeof spec, "%sp", c->head);
+        n = format(out, sizeof out, spec, (void *)(uintptr_t)v);
     } else if (c->letter == 's') {
         if (!read_string(w, lane, v, string, sizeof string))
             return false;
@@ -159,6 +166,7 @@ static bool print_lane(struct pl_emu_warp *w, uint32_t lane, const char *fmt, ui
                        struct output *o)
 {
     uint64_t at = 0;
+    o->n_args = 0;
     while (*fmt != 0) {
         if (*fmt != '%') {
             const char *end = strchr(fmt, '%');
@@ -181,20 +189,27 @@ static bool print_lane(struct pl_emu_warp *w, uint32_t lane, const char *fmt, ui
         uint64_t v = 0;
         memcpy(&v, p, n);
         at += n;
+        o->n_args++;
         if (!print_value(w, lane, &c, v, o))
             return false;
     }
     return true;
 }
 
-/* int vprintf(const char *format, void *arguments) */
+/* int vprintf(const char *format, void *arguments): the result is the number of arguments that the format took, -1 without a
+ * format. CUDA C++ Programming Guide, "Formatted Output". */
 static enum pl_emu_status call_vprintf(struct pl_emu_warp *w, const struct pl_emu_ins *ins)
 {
     const struct pl_emu_call *c = ins->extra;
     struct pl_emu_device *dev = w->cta->cluster->grid->device;
     PL_EMU_FOR_LANES (lane, w->mask) {
         char fmt[MAX_STRING_BYTES];
-        struct output o = {.n_bytes = 0};
+        struct output o;
+        o.n_bytes = 0;
+        if (read_arg(w, c, 0, lane) == 0) {
+            write_result(w, c, lane, UINT64_MAX);
+            continue;
+        }
         if (!read_string(w, lane, read_arg(w, c, 0, lane), fmt, sizeof fmt) ||
             !print_lane(w, lane, fmt, read_arg(w, c, 1, lane), &o))
             return PL_EMU_FAULT;
@@ -204,7 +219,7 @@ static enum pl_emu_status call_vprintf(struct pl_emu_warp *w, const struct pl_em
             dev->config.print(o.text, o.n_bytes, dev->config.print_user);
             pthread_mutex_unlock(&dev->lock);
         }
-        write_result(w, c, lane, (uint64_t)o.n_bytes);
+        write_result(w, c, lane, o.n_args);
     }
     return PL_EMU_NEXT;
 }
