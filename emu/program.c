@@ -177,6 +177,7 @@ struct reach {
     uint32_t *todo;
     uint32_t n_todo;
     bool has_pointers; /* a call through a pointer was found */
+    bool has_alloca;
 };
 
 static void call_func(struct reach *r, uint32_t func)
@@ -207,6 +208,7 @@ static void see_func(struct reach *r, uint32_t func)
     const struct pl_ptx_func *f = &m->funcs.data[func];
     for (uint32_t k = 0; f->has_body && k < f->n_ins; k++) {
         const struct pl_ptx_ins *i = &m->ins.data[f->first_ins + k];
+        r->has_alloca = r->has_alloca || i->form == PL_PTX_alloca;
         for (uint32_t o = 0; o < i->n_operands; o++)
             see_operand(r, i, &m->pool.data[i->operands + o]);
     }
@@ -229,6 +231,7 @@ static void find_reach(struct reach *r, uint32_t entry)
     memset(r->is_used_var, 0, m->vars.n);
     r->n_todo = 0;
     r->has_pointers = false;
+    r->has_alloca = false;
     call_func(r, entry);
     do {
         while (r->n_todo != 0)
@@ -276,7 +279,7 @@ static bool lay_out_shared(struct reach *r, struct pl_emu_func *entry)
 }
 
 /* Local memory that calls below an entry may need: the sum of all functions it reaches bounds a chain without recursion; a
- * cycle in the call graph or a pointer makes it unknown. */
+ * cycle in the call graph, a pointer or an alloca makes it unknown. */
 static void measure_local(struct reach *r, struct pl_emu_func *entry)
 {
     uint64_t n = 0;
@@ -284,7 +287,7 @@ static void measure_local(struct reach *r, struct pl_emu_func *entry)
         if (r->is_called[i])
             n += r->p->funcs[i]->local_bytes;
     entry->deepest_bytes = n > 1u << 24 ? 1u << 24 : (uint32_t)n;
-    entry->is_deep_unknown = r->has_pointers;
+    entry->is_deep_unknown = r->has_pointers || r->has_alloca;
     entry->info.local_bytes = entry->local_bytes;
 }
 

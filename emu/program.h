@@ -57,7 +57,7 @@ struct pl_emu_func {
     uint32_t frame_bytes;   /* multiple of 64 */
     uint32_t local_bytes;   /* one activation's part of a lane's local memory; multiple of 16 */
     uint32_t deepest_bytes; /* local memory of the deepest call chain, this activation included */
-    bool is_deep_unknown;   /* recursion or calls through pointers below it */
+    bool is_deep_unknown;   /* recursion, calls through pointers or alloca below it */
     bool uses_local_base;
     uint32_t
         local_base; /* uint32_t lanes in the frame: address of this activation's local memory */
