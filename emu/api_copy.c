@@ -283,7 +283,7 @@ CUresult pl_fill_check(struct pl_fill *f)
     size_t width_bytes = f->width_elems * f->elem_bytes;
     if (width_bytes == 0 || f->height == 0)
         return CUDA_SUCCESS;
-    if (f->height > 1 && f->pitch_bytes < width_bytes)
+    if (f->height > 1 && (f->pitch_bytes < width_bytes || f->pitch_bytes % f->elem_bytes != 0))
         return CUDA_ERROR_INVALID_VALUE;
     if (!is_reachable(f->address, &s))
         return CUDA_ERROR_INVALID_VALUE;

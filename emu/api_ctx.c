@@ -392,7 +392,8 @@ CUresult pl_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
     struct pl_context *ctx = pl_obj_find(peer, PL_OBJ_CONTEXT);
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    return ctx == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return ctx == NULL || ctx == pl_ctx_current() ? CUDA_ERROR_INVALID_CONTEXT
+                                                  : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
 CUresult pl_cuCtxDisablePeerAccess(CUcontext peer)

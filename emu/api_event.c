@@ -28,7 +28,8 @@ CUresult pl_cuEventCreate(CUevent *event, unsigned int flags)
     if (event == NULL || flags > 7)
         return CUDA_ERROR_INVALID_VALUE;
     if ((flags & CU_EVENT_INTERPROCESS) != 0)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return (flags & CU_EVENT_DISABLE_TIMING) != 0 ? CUDA_ERROR_NOT_SUPPORTED
+                                                      : CUDA_ERROR_INVALID_VALUE;
     struct pl_event *e = calloc(1, sizeof *e);
     if (e == NULL || !pl_obj_add(&e->obj, PL_OBJ_EVENT)) {
         free(e);

@@ -215,6 +215,10 @@ START_TEST(fills_of_every_width)
     gives(cu.cuMemsetD32_v2(a + 2, 0, 1), INVALID_VALUE);
     gives(cu.cuMemsetD32_v2(a, 0, 17), INVALID_VALUE);
     gives(cu.cuMemsetD2D32_v2(a, 3, 0, 1, 2), INVALID_VALUE);
+    gives(cu.cuMemsetD2D32_v2(a, 10, 0, 2, 2),
+          INVALID_VALUE); /* a pitch that is no multiple of 4 */
+    gives(cu.cuMemsetD2D16_v2(a, 5, 0, 2, 2), INVALID_VALUE);
+    ok(cu.cuMemsetD2D32_v2(a, 10, 0, 2, 1)); /* one row: there is no pitch */
 }
 END_TEST
 
@@ -476,6 +480,7 @@ START_TEST(two_devices)
     ok(cu.cuDeviceCanAccessPeer(&can, 0, 1));
     ck_assert_int_eq(can, 0);
     gives(cu.cuCtxEnablePeerAccess(a, 0), PEER_ACCESS_UNSUPPORTED);
+    gives(cu.cuCtxEnablePeerAccess(b, 0), INVALID_CONTEXT); /* the current one */
 }
 END_TEST
 

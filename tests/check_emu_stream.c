@@ -374,6 +374,8 @@ START_TEST(events_order_streams)
     ok(cu.cuEventCreate(&e, 0));
     ok(cu.cuEventCreate(&never, 0));
     ok(cu.cuEventCreate(&quiet, CU_EVENT_DISABLE_TIMING));
+    gives(cu.cuEventCreate(&quiet, CU_EVENT_INTERPROCESS), INVALID_VALUE); /* it would be timed */
+    gives(cu.cuEventCreate(&quiet, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING), NOT_SUPPORTED);
     ok(cu.cuEventQuery(e)); /* never recorded */
     ok(cu.cuStreamWaitEvent(b, never, 0));
     ok(launch_spin(f.spin, a, flag));
