@@ -119,6 +119,13 @@ static struct pl_emu_cluster *take(struct pl_emu_sched *s)
     return NULL;
 }
 
+/* The mnemonic of a row has ".%" for each modifier, which says nothing to a reader. */
+static void drop_modifiers(char *text)
+{
+    for (char *p = text; (p = strstr(p, ".%")) != NULL;)
+        memmove(p, p + 2, strlen(p + 2) + 1);
+}
+
 static void note_fault(struct pl_emu_sched *s, const struct pl_emu_cluster *cl)
 {
     if (s->is_failed && s->failed_index < cl->index)
@@ -132,6 +139,7 @@ static void note_fault(struct pl_emu_sched *s, const struct pl_emu_cluster *cl)
     f->result = pl_emu_result_of(f->code);
     f->line = (uint32_t)d->where.line;
     snprintf(f->text, sizeof f->text, "%s", d->text != NULL ? d->text : d->info->format);
+    drop_modifiers(f->text);
     snprintf(f->entry, sizeof f->entry, "%s", s->grid->entry->info.name);
     const struct pl_emu_warp *w = cl->fault_warp;
     memcpy(f->cta, w != NULL ? w->cta->id : cl->ctas[0].id, sizeof f->cta);
