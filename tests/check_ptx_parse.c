@@ -363,7 +363,7 @@ static const struct mistake {
     {8003, 7, 1, BODY, "end of text"},
     {8003, 4, 1, HEAD "/* never ends", "comment"},
     {8003, 4, 9, HEAD ".pragma \"never\nends\";", "'\"'"},
-    {8003, 7, 17, BODY "mov.u32 r1, %tid;", ".x"},
+    {8015, 7, 13, BODY "mov.u32 r1, %tid;", "operand 2"},
     {8004, 1, 1, ".target sm_90\n", ".version"},
     {8004, 2, 1, ".version 8.0\n.entry k() { ret; }", ".target"},
     {8004, 1, 1, "", ".version"},

@@ -152,6 +152,29 @@ static bool use_symbol(struct pl_ptx_parser *p, const struct pl_ptx_sym *sym, ui
     return true;
 }
 
+/* %laneid, %tid.x, or %tid whole: a vector of four. PTX ISA, "Special Registers: %tid". */
+static bool read_special(struct pl_ptx_parser *p, enum pl_ptx_sreg sreg, struct pl_ptx_operand *op)
+{
+    enum { N_ELEMENTS = 4 };
+    struct pl_ptx_operand e = {.kind = PL_PTX_OP_SREG, .sreg = (uint16_t)sreg};
+    int dim = accept_element(p);
+    bool has_dims = pl_ptx_sregs[sreg].n_dims != 0;
+    if (dim >= 0 && !has_dims)
+        return pl_ptx_fail_syntax(p, "no element after a scalar register");
+    if (dim >= 0 || !has_dims) {
+        *op = e;
+        op->sub = (uint8_t)(dim > 0 ? dim : 0);
+        return true;
+    }
+    *op = (struct pl_ptx_operand){.kind = PL_PTX_OP_VECTOR, .n = N_ELEMENTS, .first = p->m->pool.n};
+    for (e.sub = 0; e.sub < N_ELEMENTS; e.sub++)
+        if (!push(p, &e))
+            return false;
+    return true;
+}
+
+static bool read_constant(struct pl_ptx_parser *p, struct pl_ptx_operand *op);
+
 static bool read_name(struct pl_ptx_parser *p, size_t n_bytes, struct pl_ptx_operand *op)
 {
     const char *at = p->s;
@@ -176,17 +199,10 @@ static bool read_name(struct pl_ptx_parser *p, size_t n_bytes, struct pl_ptx_ope
         return true;
     }
     if (sreg - 1 == PL_PTX_SREG_warp_sz) {
-        op->kind = PL_PTX_OP_IMM;
-        op->imm = 32;
-        return true;
+        p->s = at;
+        return read_constant(p, op);
     }
-    int dim = accept_element(p);
-    op->kind = PL_PTX_OP_SREG;
-    op->sreg = (uint16_t)(sreg - 1);
-    op->sub = (uint8_t)(dim > 0 ? dim : 0);
-    if ((dim >= 0) == (pl_ptx_sregs[sreg - 1].n_dims != 0))
-        return true;
-    return pl_ptx_fail_syntax(p, dim >= 0 ? "no element after a scalar register" : ".x, .y or .z");
+    return read_special(p, (enum pl_ptx_sreg)(sreg - 1), op);
 }
 
 static bool fail_undefined(struct pl_ptx_parser *p, uint32_t name, const char *at)
@@ -433,6 +449,13 @@ static enum fit constant_fit(const struct pl_ptx_operand *op, const struct pl_pt
     return pl_ptx_const_as(&c, (enum pl_ptx_type)spec->type, &bits) ? FITS : WRONG_TYPE;
 }
 
+/* What PTX 1 declared with 16 bits, and %gridid with 32; mov still takes the narrower type. PTX ISA, "Special Registers". */
+static bool has_short_form(unsigned sreg)
+{
+    return sreg == PL_PTX_SREG_tid || sreg == PL_PTX_SREG_ntid || sreg == PL_PTX_SREG_ctaid ||
+           sreg == PL_PTX_SREG_nctaid || sreg == PL_PTX_SREG_gridid;
+}
+
 static enum fit special_fit(const struct pl_ptx_operand *op, const struct pl_ptx_spec *spec)
 {
     if (!spec->is_special_ok)
@@ -440,8 +463,8 @@ static enum fit special_fit(const struct pl_ptx_operand *op, const struct pl_ptx
     unsigned bits = pl_ptx_types[pl_ptx_sregs[op->sreg].type].bits,
              want = pl_ptx_types[spec->type].bits;
     bool is_int = pl_ptx_types[spec->type].class != PL_PTX_CLASS_FLOAT;
-    bool is_short_gridid = op->sreg == PL_PTX_SREG_gridid && want == 32;
-    return is_int && (bits == want || is_short_gridid) ? FITS : WRONG_TYPE;
+    bool is_shorter = want < bits && want >= 16 && (spec->is_wide_ok || has_short_form(op->sreg));
+    return is_int && (bits == want || is_shorter) ? FITS : WRONG_TYPE;
 }
 
 /* A source: register, constant, special register; an address only where the pattern says so. */

@@ -251,6 +251,8 @@ static bool check_specials(struct pl_ptx_parser *p, const struct pl_ptx_ins *ins
 {
     for (uint32_t i = 0; i < ins->n_operands; i++) {
         const struct pl_ptx_operand *op = &p->m->pool.data[ins->operands + i];
+        if (op->kind == PL_PTX_OP_VECTOR && op->n != 0) /* %clusterid whole */
+            op = &p->m->pool.data[op->first];
         if (op->kind == PL_PTX_OP_SREG &&
             !check_gate(p, pl_ptx_sregs[op->sreg].gate, pl_ptx_sregs[op->sreg].text, at))
             return false;
