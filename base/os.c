@@ -59,6 +59,16 @@ void pl_os_fork_mark_destroy(const uint32_t *mark)
         munmap((void *)(uintptr_t)mark, MARK_BYTES);
 }
 
+int pl_os_memory_file(uint64_t n_bytes)
+{
+    int file = memfd_create("plaunch", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, (off_t)n_bytes) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
 void *pl_os_lib_open(const char *path, char *why, size_t n_bytes)
 {
     void *lib = dlopen(path, RTLD_LOCAL | RTLD_NOW);

@@ -17,6 +17,9 @@ const char *pl_os_getenv(const char *name); /* NULL in a set-uid process; never 
 const uint32_t *pl_os_fork_mark_create(void);
 void pl_os_fork_mark_destroy(const uint32_t *mark);
 
+/* A file of n_bytes that exists in memory only, to be mapped more than once; -1: the system gives none. Closed with close(). */
+int pl_os_memory_file(uint64_t n_bytes);
+
 /* Shared libraries, RTLD_LOCAL | RTLD_NOW. `why` (may be NULL) receives the loader's text, cut to n_bytes. */
 void *pl_os_lib_open(const char *path, char *why, size_t n_bytes);
 void *pl_os_lib_sym(void *lib, const char *name);

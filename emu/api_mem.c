@@ -551,4 +551,5 @@ void pl_mem_reset(void)
     table.data = NULL;
     table.cap = 0;
     pl_pool_reset();
+    pl_map_reset();
 }

@@ -43,6 +43,7 @@ CUresult pl_mem_free_now(uint64_t address);
 void pl_mem_drop_context(struct pl_context *ctx);
 void pl_mem_reset(void); /* the table and the pools: the devices go away */
 void pl_pool_reset(void);
+void pl_map_reset(void); /* emu/api_map.c: ranges and physical memory */
 
 /* What holds an address: device memory (device set) or else the host's. */
 struct pl_side pl_side_of(uint64_t address);

@@ -24,6 +24,7 @@ enum pl_obj_kind {
     PL_OBJ_EXEC,
     PL_OBJ_POOL,
     PL_OBJ_LINK,
+    PL_OBJ_PHYSICAL,
     PL_OBJ_KIND_COUNT
 };
 

@@ -62,7 +62,7 @@ static uint8_t *map_storage(uint64_t n_bytes)
 
 static void unmap_storage(struct pl_emu_allocation *a)
 {
-    if (a->is_foreign || a->host == NULL)
+    if (a->is_foreign || a->is_mapped || a->host == NULL)
         return;
     if (a->n_bytes < MAP_AT_BYTES)
         free(a->host);
@@ -153,18 +153,18 @@ const struct pl_emu_allocation *pl_emu_memory_alloc(struct pl_emu_memory *m, uin
     return a;
 }
 
-const struct pl_emu_allocation *pl_emu_memory_register(struct pl_emu_memory *m, void *host,
-                                                       uint64_t n_bytes)
+/* One more allocation where there is none; its storage is the caller's. */
+static const struct pl_emu_allocation *add_storage(struct pl_emu_memory *m,
+                                                   const struct pl_emu_allocation *what)
 {
-    struct pl_emu_allocation *a = calloc(1, sizeof *a);
+    struct pl_emu_allocation *a = malloc(sizeof *a);
     if (a == NULL)
         return NULL;
-    *a = (struct pl_emu_allocation){
-        .address = (uintptr_t)host, .n_bytes = n_bytes, .host = host, .is_foreign = true};
+    *a = *what;
     pthread_rwlock_wrlock(&m->lock);
     size_t at = upper(m, a->address);
-    bool is_free = n_bytes != 0 &&
-                   (at == m->n_live || a->address + n_bytes <= m->live[at]->address) &&
+    bool is_free = a->n_bytes != 0 &&
+                   (at == m->n_live || a->address + a->n_bytes <= m->live[at]->address) &&
                    (at == 0 || m->live[at - 1]->address + m->live[at - 1]->n_bytes <= a->address);
     bool is_ok = is_free && insert(m, a);
     if (is_ok)
@@ -176,6 +176,51 @@ const struct pl_emu_allocation *pl_emu_memory_register(struct pl_emu_memory *m, 
     return NULL;
 }
 
+const struct pl_emu_allocation *pl_emu_memory_register(struct pl_emu_memory *m, void *host,
+                                                       uint64_t n_bytes)
+{
+    return add_storage(
+        m, &(struct pl_emu_allocation){
+               .address = (uintptr_t)host, .n_bytes = n_bytes, .host = host, .is_foreign = true});
+}
+
+const struct pl_emu_allocation *pl_emu_memory_map(struct pl_emu_memory *m, uint64_t address,
+                                                  void *host, uint64_t n_bytes)
+{
+    return add_storage(
+        m, &(struct pl_emu_allocation){
+               .address = address, .n_bytes = n_bytes, .host = host, .is_mapped = true});
+}
+
+uint64_t pl_emu_memory_reserve(struct pl_emu_memory *m, uint64_t n_bytes, uint64_t align_bytes)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    uint64_t address = round_up(m->next_address, align_bytes);
+    bool is_ok =
+        address < m->last_address && n_bytes < m->last_address - address - PL_EMU_RED_ZONE_BYTES;
+    if (is_ok)
+        m->next_address = address + n_bytes + PL_EMU_RED_ZONE_BYTES;
+    pthread_rwlock_unlock(&m->lock);
+    return is_ok ? address : 0;
+}
+
+bool pl_emu_memory_take(struct pl_emu_memory *m, uint64_t n_bytes)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    bool is_ok = n_bytes <= m->total_bytes - m->used_bytes;
+    if (is_ok)
+        m->used_bytes += n_bytes;
+    pthread_rwlock_unlock(&m->lock);
+    return is_ok;
+}
+
+void pl_emu_memory_give(struct pl_emu_memory *m, uint64_t n_bytes)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    m->used_bytes -= n_bytes;
+    pthread_rwlock_unlock(&m->lock);
+}
+
 bool pl_emu_memory_free(struct pl_emu_memory *m, uint64_t address)
 {
     pthread_rwlock_wrlock(&m->lock);
@@ -185,7 +230,7 @@ bool pl_emu_memory_free(struct pl_emu_memory *m, uint64_t address)
         struct pl_emu_allocation *a = m->live[at - 1];
         memmove(&m->live[at - 1], &m->live[at], (m->n_live - at) * sizeof *m->live);
         m->n_live--;
-        if (!a->is_foreign)
+        if (!a->is_foreign && !a->is_mapped)
             m->used_bytes -= a->n_bytes;
         unmap_storage(a);
         a->is_freed = true;

@@ -40,7 +40,9 @@ struct pl_emu_allocation {
     uint64_t serial;  /* number of the allocation, from 1 */
     bool is_const;    /* stores fault */
     bool is_foreign;  /* storage is the caller's (registered host memory) */
-    bool is_freed;    /* kept for reports only */
+    bool
+        is_mapped; /* storage is the caller's, and counted by it (memory apart from its addresses) */
+    bool is_freed; /* kept for reports only */
 };
 
 /* ---- the set --------------------------------------------------------------------------------------------------------------- */
@@ -59,6 +61,14 @@ const struct pl_emu_allocation *pl_emu_memory_alloc(struct pl_emu_memory *m, uin
 /* Host memory seen by the device at its own host address (registered, pinned and managed memory). */
 const struct pl_emu_allocation *pl_emu_memory_register(struct pl_emu_memory *m, void *host,
                                                        uint64_t n_bytes);
+/* Addresses without memory, with red zones around them; they are not given out again. 0: none are left. */
+uint64_t pl_emu_memory_reserve(struct pl_emu_memory *m, uint64_t n_bytes, uint64_t align_bytes);
+/* Device memory at reserved addresses, whose storage is the caller's. NULL: something is there, or no memory. */
+const struct pl_emu_allocation *pl_emu_memory_map(struct pl_emu_memory *m, uint64_t address,
+                                                  void *host, uint64_t n_bytes);
+/* Count bytes as used; false: there are not so many. And give them back. */
+bool pl_emu_memory_take(struct pl_emu_memory *m, uint64_t n_bytes);
+void pl_emu_memory_give(struct pl_emu_memory *m, uint64_t n_bytes);
 /* address: start of an allocation. False when there is none. */
 bool pl_emu_memory_free(struct pl_emu_memory *m, uint64_t address);
 
