@@ -136,7 +136,11 @@ CUresult pl_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, v
         memcpy(&p->release_threshold, value, sizeof(uint64_t));
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: p->used_high_bytes = p->used_bytes; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: /* set back, to 0 only */
+        if (memcmp(value, &(uint64_t){0}, sizeof(uint64_t)) != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        p->used_high_bytes = p->used_bytes;
+        return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: break;
     }

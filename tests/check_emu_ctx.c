@@ -444,6 +444,14 @@ START_TEST(pools_and_stream_order)
     ok(cu.cuStreamSynchronize(s));
     ok(cu.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     ck_assert_uint_eq(used, 0);
+    used = 5;
+    gives(cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used), INVALID_VALUE);
+    ok(cu.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+    ck_assert_uint_eq(used, 256);
+    used = 0; /* set back to what is used now */
+    ok(cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+    ok(cu.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+    ck_assert_uint_eq(used, 0);
     gives(cu.cuMemFreeAsync(p, s), INVALID_VALUE);
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
