@@ -50,6 +50,35 @@ static uint32_t shared_bytes(const struct pl_emu_grid *g)
     return (fixed + align - 1) / align * align + g->dynamic_shared_bytes;
 }
 
+/* PTX ISA, %total_smem_size: a multiple of what shared memory is given out in, 128 bytes from sm_8x on. */
+static uint32_t total_shared(const struct pl_emu_grid *g)
+{
+    return (shared_bytes(g) + 127) / 128 * 128;
+}
+
+/* Where in its window a CTA's reserved memory begins. */
+static uint32_t reserved_begin(const struct pl_emu_grid *g)
+{
+    return g->device->shared_base_bytes == 0 ? total_shared(g) : 0;
+}
+
+/*
+ * The window that a CTA may touch: its own memory, and what the system reserves too where the program reads its offsets
+ * (%reserved_smem_offset_0, _1), as cooperative groups do for tiles of several warps.
+ */
+static uint32_t window_base(const struct pl_emu_grid *g)
+{
+    return g->entry->uses_reserved ? 0 : g->device->shared_base_bytes;
+}
+
+static uint32_t window_bytes(const struct pl_emu_grid *g)
+{
+    if (!g->entry->uses_reserved)
+        return shared_bytes(g);
+    uint32_t begin = reserved_begin(g);
+    return PL_EMU_SHARED_RESERVED_BYTES + (begin != 0 ? begin : shared_bytes(g));
+}
+
 static uint32_t local_stride(const struct pl_emu_grid *g)
 {
     uint32_t n = PL_EMU_LOCAL_BASE + g->entry->deepest_bytes;
@@ -62,7 +91,7 @@ static bool make_memories(struct pl_emu_cluster *cl, struct storage *s)
 {
     const struct pl_emu_grid *g = cl->grid;
     uint32_t n_warps = cl->n_ctas * s->n_warps;
-    uint32_t n_shared = shared_bytes(g);
+    uint32_t n_shared = window_bytes(g);
     s->shared_stride_bytes = (n_shared + 1023) / 1024 * 1024;
     s->written_stride_words = s->shared_stride_bytes / 64;
     s->sregs = aligned_alloc(64, ((size_t)g->program->sreg_bytes + 64) * n_warps / 64 * 64 + 64);
@@ -144,18 +173,6 @@ static uint32_t thread_id(const struct pl_emu_warp *w, uint32_t lane, uint32_t d
     return dim < 3 ? id[dim] : 0;
 }
 
-/* PTX ISA, %total_smem_size: a multiple of what shared memory is given out in, 128 bytes from sm_8x on. */
-static uint32_t total_shared(const struct pl_emu_cta *cta)
-{
-    return (cta->shared.n_bytes + 127) / 128 * 128;
-}
-
-/* Where in its window a CTA's reserved memory begins. */
-static uint32_t reserved_begin(const struct pl_emu_cta *cta)
-{
-    return cta->shared.base_bytes == 0 ? total_shared(cta) : 0;
-}
-
 /* A special register that is the same in all lanes; per-lane ones are in fill_slot. PTX ISA, "Special Registers". */
 static uint64_t uniform_sreg(const struct pl_emu_warp *w, uint16_t sreg, uint32_t dim)
 {
@@ -181,14 +198,14 @@ static uint64_t uniform_sreg(const struct pl_emu_warp *w, uint16_t sreg, uint32_
     case PL_PTX_SREG_cluster_nctaid: return is_xyz ? g->cluster[dim] : 1;
     case PL_PTX_SREG_cluster_ctarank: return cta->rank;
     case PL_PTX_SREG_cluster_nctarank: return cl->n_ctas;
-    case PL_PTX_SREG_total_smem_size: return total_shared(cta);
-    case PL_PTX_SREG_aggr_smem_size: return total_shared(cta) + PL_EMU_SHARED_RESERVED_BYTES;
+    case PL_PTX_SREG_total_smem_size: return total_shared(g);
+    case PL_PTX_SREG_aggr_smem_size: return total_shared(g) + PL_EMU_SHARED_RESERVED_BYTES;
     case PL_PTX_SREG_dynamic_smem_size: return g->dynamic_shared_bytes;
     case PL_PTX_SREG_reserved_smem_begin:
     case PL_PTX_SREG_reserved_smem_0:
-    case PL_PTX_SREG_reserved_smem_1: return reserved_begin(cta);
+    case PL_PTX_SREG_reserved_smem_1: return reserved_begin(g);
     case PL_PTX_SREG_reserved_smem_end:
-    case PL_PTX_SREG_reserved_smem_cap: return reserved_begin(cta) + PL_EMU_SHARED_RESERVED_BYTES;
+    case PL_PTX_SREG_reserved_smem_cap: return reserved_begin(g) + PL_EMU_SHARED_RESERVED_BYTES;
     case PL_PTX_SREG_envreg1: return g->workspace >> 32;
     case PL_PTX_SREG_envreg2: return (uint32_t)g->workspace;
     case PL_PTX_SREG_warp_sz: return PL_EMU_LANES;
@@ -307,13 +324,17 @@ static bool start_cta(struct pl_emu_cluster *cl, uint32_t rank)
     cta->n_threads = cta->n_live = volume(g->block);
     cta->n_warps = s->n_warps;
     cta->warps = s->warps + (size_t)rank * s->n_warps;
-    cta->shared.base_bytes = g->device->shared_base_bytes;
-    cta->shared.n_bytes = shared_bytes(g);
+    cta->shared.base_bytes = window_base(g);
+    cta->shared.n_bytes = window_bytes(g);
     cta->shared.cap_bytes = (uint32_t)s->shared_stride_bytes;
     cta->shared.data = s->shared != NULL ? s->shared + rank * s->shared_stride_bytes : NULL;
     cta->shared.written = s->written != NULL ? s->written + rank * s->written_stride_words : NULL;
     if (cta->shared.written != NULL)
         memset(cta->shared.written, 0, s->written_stride_words * sizeof *s->written);
+    if (g->entry->uses_reserved) { /* 0 at first: cooperative groups count on it */
+        memset(cta->shared.data + reserved_begin(g), 0, PL_EMU_SHARED_RESERVED_BYTES);
+        pl_emu_shared_mark(cta, reserved_begin(g), PL_EMU_SHARED_RESERVED_BYTES);
+    }
     bool is_ok = true;
     for (uint32_t i = 0; i < s->n_warps && is_ok; i++) {
         size_t at = (size_t)rank * s->n_warps + i;

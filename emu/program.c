@@ -176,8 +176,8 @@ struct reach {
     uint8_t *is_used_var; /* shared variables found */
     uint32_t *todo;
     uint32_t n_todo;
-    bool has_pointers; /* a call through a pointer was found */
-    bool has_alloca;
+    bool has_pointers;             /* a call through a pointer was found */
+    bool has_alloca, has_reserved; /* and a read of %reserved_smem_offset_0 or _1 */
 };
 
 static void call_func(struct reach *r, uint32_t func)
@@ -198,6 +198,9 @@ static void see_operand(struct reach *r, const struct pl_ptx_ins *i, const struc
         call_func(r, o->first); /* called, or its address taken: both may run it */
     else if ((o->kind == PL_PTX_OP_VAR || o->kind == PL_PTX_OP_ADDR) && o->var != 0)
         r->is_used_var[o->var - 1] = 1;
+    else if (o->kind == PL_PTX_OP_SREG)
+        r->has_reserved = r->has_reserved || o->sreg == PL_PTX_SREG_reserved_smem_0 ||
+                          o->sreg == PL_PTX_SREG_reserved_smem_1;
     if (i->form == PL_PTX_call && o->kind == PL_PTX_OP_REG)
         r->has_pointers = true;
 }
@@ -231,7 +234,7 @@ static void find_reach(struct reach *r, uint32_t entry)
     memset(r->is_used_var, 0, m->vars.n);
     r->n_todo = 0;
     r->has_pointers = false;
-    r->has_alloca = false;
+    r->has_alloca = r->has_reserved = false;
     call_func(r, entry);
     do {
         while (r->n_todo != 0)
@@ -289,6 +292,7 @@ static void measure_local(struct reach *r, struct pl_emu_func *entry)
     entry->deepest_bytes = n > 1u << 24 ? 1u << 24 : (uint32_t)n;
     entry->is_deep_unknown = r->has_pointers || r->has_alloca;
     entry->info.local_bytes = entry->local_bytes;
+    entry->uses_reserved = r->has_reserved;
 }
 
 /* The most that a setmaxnreg.inc of the entry or of what it calls asks for; 0: there is none. *has: is there a setmaxnreg? */

@@ -59,6 +59,7 @@ struct pl_emu_func {
     uint32_t deepest_bytes; /* local memory of the deepest call chain, this activation included */
     bool is_deep_unknown;   /* recursion, calls through pointers or alloca below it */
     bool uses_local_base;
+    bool uses_reserved; /* entry: it reads where the system's shared memory is */
     uint32_t
         local_base; /* uint32_t lanes in the frame: address of this activation's local memory */
     uint32_t n_params, n_returns;
