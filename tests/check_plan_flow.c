@@ -51,6 +51,67 @@ START_TEST(rounds_wait_for_what_is_the_same_everywhere)
 }
 END_TEST
 
+enum { N_SEEN = 128, N_COUNTS = 5 };
+
+/* A counter in GMEM, one up by a store and one by an atomic in each round: every thread sees what the unit did before. */
+static void count_in(pl_builder *b, pl_ref counter, pl_ref seen)
+{
+    PL_FOR(b, i, 0, N_COUNTS)
+    {
+        pl_val before = pl_load(b, counter);
+        pl_store(b, counter, pl_add(b, before, 1));
+        pl_val after = pl_load(b, counter);
+        pl_atomic_add(b, counter, 1);
+        pl_store(b, seen, pl_add(b, pl_load(b, seen), pl_add(b, before, after)));
+    }
+}
+
+static void counted_body(pl_builder *b, const void *params)
+{
+    const int32_t *is_warp = params;
+    pl_ref counters = pl_param(b, 0), to = pl_param(b, 1);
+    pl_ref seen = pl_regs(b, PL_I32, PL_SHAPE_SCALAR, pl_layout_auto(), 0);
+    if (*is_warp) {
+        PL_WARP(b, 0, 1)
+        {
+            count_in(b, pl_at(b, counters, 0), seen);
+            pl_store(b, pl_at(b, to, 0), pl_load(b, seen));
+        }
+        return;
+    }
+    count_in(b, pl_at(b, counters, 0), seen);
+    pl_store(b, pl_window(b, to, PL_OFF(b, 0), PL_SHAPE(N_SEEN)), pl_load(b, seen));
+}
+TENSORS(counted, 0, 2);
+
+START_TEST(elements_are_read_and_written_in_the_order_of_the_unit)
+{
+    const int32_t is_warp = _i % 2, arch = chips[_i / 2];
+    driver_use(arch, "late");
+    ck_assert_int_eq(emu.configure("check", "race"), 0);
+    pl_tensor counters = tensor_new(PL_I32, PL_SHAPE(1), 0, 0),
+              to = tensor_new(PL_I32, PL_SHAPE(is_warp ? 1 : N_SEEN), 0, 0);
+    fill_bytes(&counters, 0);
+    const struct ask a = {.kernel = &counted,
+                          .params = &is_warp,
+                          .params_bytes = sizeof is_warp,
+                          .arch = arch,
+                          .args = {pl_arg_tensor(counters), pl_arg_tensor(to)},
+                          .grid = {1, 1, 1},
+                          .facts = all_facts};
+    run_ok(&a);
+    ck_assert_int_eq(emu.configure("check", "faults"), 0);
+    void *count = fetch(&counters), *seen = fetch(&to);
+    ck_assert_int_eq((int)get_elem(count, PL_I32, 0), 2 * N_COUNTS);
+    for (int i = 0; i < (is_warp ? 1 : N_SEEN); i++) /* 0 + 1, 2 + 3, ... */
+        ck_assert_int_eq((int)get_elem(seen, PL_I32, i), N_COUNTS * (2 * N_COUNTS - 1));
+    free(count);
+    free(seen);
+    free_tensor(&counters);
+    free_tensor(&to);
+}
+END_TEST
+
 /* ---- control flow, iota, extract, transposed views ---- */
 
 struct flow_params {
@@ -409,6 +470,7 @@ static Suite *make_suite(void)
                         N_CHIPS);
     tcase_add_loop_test(t, copies_out_are_made_on_every_way_to_the_end, 0, N_PENDING * N_CHIPS);
     tcase_add_test(t, rounds_wait_for_what_is_the_same_everywhere);
+    tcase_add_loop_test(t, elements_are_read_and_written_in_the_order_of_the_unit, 0, 2 * N_CHIPS);
     tcase_add_test(t, control_flow_and_variables_are_right);
     tcase_add_loop_test(t, transposed_views_of_swizzled_arrays_are_right, 0, 3);
     tcase_add_loop_test(t, what_was_read_of_a_variable_stays, 0, N_PASSES);

@@ -6,7 +6,8 @@
  * and are not by the same thread to the same elements.
  *
  * For GMEM it is the thread that sees what it did itself, and no more is promised. Where a layout has an element in several threads all
- * of them load it and one stores it, so that those count, in a slot of their own: 0, which is no array's.
+ * of them load it and one stores it, so that those count, in a slot of their own: 0, which is no array's. So it is with an element that
+ * is a rank-0 value, in the slot of its tensor, or in that one too where tensors may be the same memory.
  */
 #include "src/plan/lower.h"
 
@@ -69,6 +70,24 @@ void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const str
     struct pl_hazard *h = &l->hazards[OF_GMEM];
     if (pl_ir_ref(l->fn, ref)->space != PL_SPACE_GMEM || !pl_lay_has_peers(lay))
         return;
+    if (is_write ? h->has_reads : h->has_writes)
+        pl_unit_meet(l);
+    record(h, is_write, 0);
+}
+
+/* The slot of elements of the tensor of a ref. */
+static uint32_t element_slot(const struct pl_lower *l, const struct pl_ref_info *r)
+{
+    const pl_kernel *k = l->fn->request.kernel; /* none of a trace that was read */
+    return k != NULL && k->may_alias ? (uint32_t)OF_GMEM : r->array;
+}
+
+void pl_hazard_element(struct pl_lower *l, uint32_t ref, bool is_write)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    if (r->space != PL_SPACE_GMEM)
+        return;
+    struct pl_hazard *h = &l->hazards[element_slot(l, r)];
     if (is_write ? h->has_reads : h->has_writes)
         pl_unit_meet(l);
     record(h, is_write, 0);
@@ -181,14 +200,18 @@ static bool may_be_splat(const struct pl_lower *l, uint32_t val, int depth)
     return true;
 }
 
-/* To GMEM, where several threads hold the same. */
+/* To GMEM, where several threads hold the same, or an element is one for all. */
 static void foresee_global(struct pl_lower *l, uint32_t id, struct pl_hazard *to)
 {
     const struct pl_op *op = pl_ir_op(l->fn, id);
     const bool is_load = op->code == PL_OP_LOAD,
                is_access = is_load || op->code == PL_OP_STORE || op->code == PL_OP_ATOMIC;
-    if (is_access && pl_ir_ref(l->fn, op->refs[0])->space == PL_SPACE_GMEM &&
-        pl_lay_has_peers(&l->lays[is_load ? id : op->args[0]]))
+    const struct pl_ref_info *r = is_access ? pl_ir_ref(l->fn, op->refs[0]) : NULL;
+    if (r == NULL || r->space != PL_SPACE_GMEM)
+        return;
+    if (r->shape.rank == 0)
+        record(&to[element_slot(l, r)], !is_load, 0);
+    else if (pl_lay_has_peers(&l->lays[is_load ? id : op->args[0]]))
         record(&to[OF_GMEM], !is_load, 0);
 }
 

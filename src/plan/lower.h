@@ -521,6 +521,8 @@ void pl_arrive_part(struct pl_lower *l, struct pl_opnd addr, uint32_t n);
 /* ---- hazards (hazard.c) ---- */
 void pl_hazard_access(struct pl_lower *l, uint32_t ref, bool is_write, uint32_t key);
 void pl_hazard_global(struct pl_lower *l, uint32_t ref, bool is_write, const struct pl_lay *lay);
+/* A rank-0 access of GMEM: every thread loads, the leader stores. */
+void pl_hazard_element(struct pl_lower *l, uint32_t ref, bool is_write);
 void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
 void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
 /* A product reads it, until somebody waits for products. */

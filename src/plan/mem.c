@@ -755,6 +755,7 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     if (op->shape.rank == 0) {
         struct pl_lval v = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         pl_hazard_access(l, op->refs[0], false, 0);
+        pl_hazard_element(l, op->refs[0], false);
         load_scalar(l, &a, &v);
         l->vals[id] = v;
         return;
@@ -782,6 +783,7 @@ void pl_lower_store(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_access a = {.ref = op->refs[0], .oob = op->oob};
     pl_hazard_access(l, op->refs[0], true, pl_access_key(l, op->refs[0], v.lay));
     if (r->shape.rank == 0) {
+        pl_hazard_element(l, op->refs[0], true);
         store_scalar(l, &a, &v);
         return;
     }
