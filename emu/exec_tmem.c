@@ -297,10 +297,17 @@ bool pl_tmem_check_written(struct pl_async_op *op, const struct pl_tmem *t, uint
     return false;
 }
 
-/* A warp reaches the 32 lanes of its number modulo 4, and begins there (or, in the 16-lane shapes, in the middle). */
-static bool check_quarter(struct pl_emu_warp *w, const struct access *a, uint32_t address)
+/*
+ * A warp reaches the 32 lanes of its number modulo 4, and begins there (or, in the 16-lane shapes, in the middle). An address that
+ * names no quarter means the own one: DeepGEMM and tilelang leave it out.
+ */
+static bool find_quarter(struct pl_emu_warp *w, const struct access *a, uint32_t *address)
 {
-    uint32_t lane = address >> 16, own = w->index % 4 * 32;
+    uint32_t lane = *address >> 16, own = w->index % 4 * 32;
+    if (lane < 32) {
+        lane += own;
+        *address += own << 16;
+    }
     if (lane == own || (a->n_lanes == 16 && lane == own + 16))
         return true;
     pl_d_tmem_quarter(pl_emu_faults(w, pl_emu_first_lane(w)), pl_emu_where(w), w->index, own,
@@ -356,7 +363,7 @@ static struct pl_async_op *new_access(struct pl_emu_warp *w, const struct pl_emu
     *a = access_of(w, ins, is_load);
     uint32_t address =
         (uint32_t)pl_emu_address(w, &ins->args[i_address(ins, is_load)], pl_emu_first_lane(w));
-    if (!check_quarter(w, a, address))
+    if (!find_quarter(w, a, &address))
         return NULL;
     struct pl_async_op *op = pl_async_new(w, w->mask, kind);
     if (op == NULL)
