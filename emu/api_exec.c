@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AUTO_FREE_ON_LAUNCH = 1 }; /* CUDA_GRAPH_INSTANTIATE_FLAG_… */
+
 /* One piece of work of the executable graph, in the order of launch. */
 struct item {
     CUgraphNode node; /* that it comes from: the key of later changes */
@@ -213,9 +215,34 @@ static struct pl_graph *graph_of(const struct pl_exec *x)
     return ok ? g : NULL;
 }
 
-/* In a capture, the launch is a child graph. */
+/* The graph's own memory is given out once at a time, unless the exec frees it itself at its launch. */
+static CUresult check_memory(const struct pl_exec *x)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct pl_work *w = &x->items[i].work;
+        if (w->kind == PL_WORK_GRAPH_ALLOC && w->graph_memory->is_out &&
+            (x->flags & AUTO_FREE_ON_LAUNCH) == 0)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+static void give_memory(const struct pl_exec *x)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        const struct pl_work *w = &x->items[i].work;
+        if (w->kind == PL_WORK_GRAPH_ALLOC || w->kind == PL_WORK_GRAPH_FREE)
+            w->graph_memory->is_out = w->kind == PL_WORK_GRAPH_ALLOC;
+    }
+}
+
+/* In a capture, the launch is a child graph, which cannot have memory of its own. */
 static CUresult capture_launch(struct pl_stream *s, const struct pl_exec *x)
 {
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->items[i].work.kind == PL_WORK_GRAPH_ALLOC ||
+            x->items[i].work.kind == PL_WORK_GRAPH_FREE)
+            return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     struct pl_graph *g = graph_of(x);
     return g == NULL ? pl_capture_invalidate(s->capture, CUDA_ERROR_OUT_OF_MEMORY)
                      : pl_capture_add_child(s, g);
@@ -235,9 +262,13 @@ CUresult pl_cuGraphLaunch(CUgraphExec exec, CUstream stream)
         r = check_kernels(x);
     if (r == CUDA_SUCCESS && s->capture != NULL)
         return capture_launch(s, x);
+    if (r == CUDA_SUCCESS)
+        r = check_memory(x);
     for (uint32_t i = 0; r == CUDA_SUCCESS && i < x->n; i++)
         if (x->items[i].is_enabled)
             r = launch_item(&x->items[i], s);
+    if (r == CUDA_SUCCESS)
+        give_memory(x);
     return r;
 }
 

@@ -20,7 +20,9 @@ CUgraphNodeType pl_work_node_type(enum pl_work_kind kind)
     case PL_WORK_COPY: return CU_GRAPH_NODE_TYPE_MEMCPY;
     case PL_WORK_FILL: return CU_GRAPH_NODE_TYPE_MEMSET;
     case PL_WORK_HOST: return CU_GRAPH_NODE_TYPE_HOST;
-    case PL_WORK_FREE: return CU_GRAPH_NODE_TYPE_MEM_FREE;
+    case PL_WORK_GRAPH_ALLOC: return CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    case PL_WORK_FREE:
+    case PL_WORK_GRAPH_FREE: return CU_GRAPH_NODE_TYPE_MEM_FREE;
     case PL_WORK_WRITE_VALUE:
     case PL_WORK_WAIT_VALUE: return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
     }
@@ -202,6 +204,8 @@ CUresult pl_cuGraphClone(CUgraph *out, CUgraph graph)
     const struct pl_graph *g = pl_obj_find(graph, PL_OBJ_GRAPH);
     if (out == NULL || g == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    if (pl_graph_has_memory(g))
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct pl_graph *copy = clone_graph(g);
     if (copy == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -217,6 +221,8 @@ CUresult pl_cuGraphDestroyNode(CUgraphNode node)
     struct pl_graph *g = n->graph;
     if (is_captured(g))
         return CUDA_ERROR_ILLEGAL_STATE;
+    if (pl_graph_has_memory(g))
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct pl_node *before = NULL;
     for (struct pl_node *at = g->first; at != NULL; at = at->next) {
         uint32_t kept = 0;
@@ -333,6 +339,17 @@ CUresult pl_work_from_host(const CUDA_HOST_NODE_PARAMS *p, struct pl_work *w)
     return CUDA_SUCCESS;
 }
 
+CUresult pl_graph_add_work(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n_deps,
+                           struct pl_work *w)
+{
+    struct place p = {node, graph, deps, n_deps};
+    CUresult r = check_place(&p);
+    if (r == CUDA_SUCCESS)
+        return add(&p, pl_work_node_type(w->kind), w, NULL);
+    pl_work_fini(w);
+    return r;
+}
+
 static CUresult add_kernel(const struct place *p, const CUDA_KERNEL_NODE_PARAMS *params)
 {
     struct pl_work w;
@@ -424,6 +441,8 @@ CUresult pl_cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUg
         return r;
     if (from == NULL || child == graph)
         return CUDA_ERROR_INVALID_VALUE;
+    if (pl_graph_has_memory(from))
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct pl_graph *copy = clone_graph(from);
     if (copy == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -489,6 +508,10 @@ CUresult pl_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNod
         return pl_cuGraphAddEventWaitNode(node, graph, deps, n_deps, params->event);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         return pl_cuGraphAddEventRecordNode(node, graph, deps, n_deps, params->event);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        return pl_cuGraphAddMemAllocNode(node, graph, deps, n_deps, &params->alloc);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        return pl_cuGraphAddMemFreeNode(node, graph, deps, n_deps, params->free.dptr);
     default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }

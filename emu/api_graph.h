@@ -12,6 +12,14 @@
 
 struct pl_graph;
 
+/* What an allocation node gives. Nodes of it and their copies hold a reference each; it is freed with the last. */
+struct pl_graph_memory {
+    uint32_t n_refs;
+    uint64_t address, n_bytes;
+    struct pl_device *device;
+    bool is_out; /* a launch has allocated it, and nothing has freed it since */
+};
+
 struct pl_node {
     struct pl_obj obj;
     struct pl_graph *graph;
@@ -49,6 +57,13 @@ CUresult pl_work_from_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct pl_work *w
 CUresult pl_work_from_memset(const CUDA_MEMSET_NODE_PARAMS *p, struct pl_work *w);
 CUresult pl_work_from_copy(const CUDA_MEMCPY3D *p, struct pl_work *w);
 CUresult pl_work_from_host(const CUDA_HOST_NODE_PARAMS *p, struct pl_work *w);
+/* emu/api_graphmem.c */
+CUresult pl_work_from_alloc(struct pl_context *ctx, size_t n_bytes, struct pl_work *w);
+CUresult pl_work_from_free(uint64_t address, struct pl_work *w); /* of a graph's memory */
+bool pl_graph_has_memory(const struct pl_graph *g);
+/* A node of the work, which is taken over, whatever the result. */
+CUresult pl_graph_add_work(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n_deps,
+                           struct pl_work *w);
 /* Give work of the same kind new parameters; what only launch attributes say stays. */
 CUresult pl_work_replace(struct pl_work *w, const CUgraphNodeParams *p);
 const char *pl_work_kernel_name(const struct pl_work *w);

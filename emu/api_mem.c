@@ -9,6 +9,7 @@
 
 #include "base/debug.h"
 #include "emu/api_capture.h"
+#include "emu/api_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -284,6 +285,11 @@ static CUresult free_after_work(uint64_t address, bool is_device)
     if (r != CUDA_SUCCESS)
         return r;
     pl_ctx_drain(ctx);
+    a = pl_alloc_start(address);
+    if (a != NULL && a->graph != NULL) {
+        a->graph->is_out = false;
+        return ctx->sticky;
+    }
     r = pl_mem_free_now(address);
     return r != CUDA_SUCCESS ? r : ctx->sticky;
 }

@@ -19,7 +19,8 @@ struct pl_alloc {
     enum pl_alloc_kind kind;
     unsigned flags; /* of the host */
     struct pl_context *ctx;
-    struct pl_pool *pool; /* POOL */
+    struct pl_pool *pool;          /* POOL */
+    struct pl_graph_memory *graph; /* DEVICE: of an allocation node; NULL: of none */
 };
 
 struct pl_pool {
@@ -43,6 +44,8 @@ CUresult pl_mem_free_now(uint64_t address);
 void pl_mem_drop_context(struct pl_context *ctx);
 void pl_mem_reset(void); /* the table and the pools: the devices go away */
 void pl_pool_reset(void);
+void pl_graph_memory_retain(struct pl_graph_memory *m);
+void pl_graph_memory_release(struct pl_graph_memory *m); /* emu/api_graphmem.c */
 void pl_map_reset(void); /* emu/api_map.c: ranges and physical memory */
 
 /* What holds an address: device memory (device set) or else the host's. */

@@ -176,6 +176,7 @@ static const char *type_name(CUgraphNodeType type)
         [CU_GRAPH_NODE_TYPE_EMPTY] = "EMPTY",
         [CU_GRAPH_NODE_TYPE_WAIT_EVENT] = "WAIT_EVENT",
         [CU_GRAPH_NODE_TYPE_EVENT_RECORD] = "EVENT_RECORD",
+        [CU_GRAPH_NODE_TYPE_MEM_ALLOC] = "MEM_ALLOC",
         [CU_GRAPH_NODE_TYPE_MEM_FREE] = "MEM_FREE",
         [CU_GRAPH_NODE_TYPE_BATCH_MEM_OP] = "BATCH_MEM_OP",
     };

@@ -2,6 +2,7 @@
  * Memory pools and allocation in stream order. Driver API reference: Stream Ordered Memory Allocator.
  */
 #include "emu/api_capture.h"
+#include "emu/api_graph.h"
 #include "emu/api_mem.h"
 
 #include <stdlib.h>
@@ -195,13 +196,40 @@ CUresult pl_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUme
     return CUDA_SUCCESS;
 }
 
+/* In a capture: an allocation node. */
+static CUresult capture_alloc(CUdeviceptr *ptr, size_t n_bytes, struct pl_stream *s)
+{
+    struct pl_work w;
+    CUresult r = pl_work_from_alloc(s->ctx, n_bytes, &w);
+    if (r != CUDA_SUCCESS)
+        return pl_capture_invalidate(s->capture, r);
+    uint64_t address = w.graph_memory->address;
+    r = pl_capture_add(s, &w);
+    pl_work_fini(&w);
+    if (r == CUDA_SUCCESS)
+        *ptr = address;
+    return r;
+}
+
+/* A free node, of the memory of an allocation node. */
+static CUresult capture_free(CUdeviceptr ptr, struct pl_stream *s)
+{
+    struct pl_work w;
+    CUresult r = pl_work_from_free(ptr, &w);
+    if (r != CUDA_SUCCESS)
+        return pl_capture_invalidate(s->capture, r);
+    r = pl_capture_add(s, &w);
+    pl_work_fini(&w);
+    return r;
+}
+
 /* The address is there at once; only the right to use it is in stream order. */
 static CUresult alloc_async(CUdeviceptr *ptr, size_t n_bytes, struct pl_pool *pool,
                             struct pl_stream *s)
 {
-    if (s->capture != NULL)
-        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     CUresult r = pl_ctx_check(s->ctx);
+    if (r == CUDA_SUCCESS && s->capture != NULL)
+        return capture_alloc(ptr, n_bytes, s);
     if (r == CUDA_SUCCESS)
         r = pl_mem_alloc(s->ctx, n_bytes, pool, ptr);
     if (r != CUDA_SUCCESS)
@@ -247,7 +275,11 @@ CUresult pl_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
     if (a == NULL || a->kind > PL_ALLOC_POOL)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->capture != NULL)
-        return pl_capture_invalidate(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        return capture_free(ptr, s);
+    if (a->graph != NULL) { /* the memory is the graph's; the next launch may give it out again */
+        a->graph->is_out = false;
+        return CUDA_SUCCESS;
+    }
     struct pl_work w = {.kind = PL_WORK_FREE, .free_address = ptr};
     return pl_stream_submit(s, &w, NULL, NULL);
 }

@@ -56,6 +56,7 @@ struct pl_chip {
 const struct pl_chip *pl_chip_find(int sm); /* NULL: none */
 
 struct pl_device {
+    uint64_t graph_used_bytes, graph_high_bytes; /* memory of allocation nodes */
     int ordinal, n_sms;
     const struct pl_chip *chip;
     struct pl_emu_device *emu;

@@ -45,6 +45,8 @@ bool pl_work_copy(struct pl_work *to, const struct pl_work *from)
     *to = *from;
     PL_ASSERT(from->kind != PL_WORK_COPY ||
               from->copy.held == NULL); /* graphs read at their launch */
+    if (from->kind == PL_WORK_GRAPH_ALLOC || from->kind == PL_WORK_GRAPH_FREE)
+        pl_graph_memory_retain(from->graph_memory);
     if (from->kind != PL_WORK_KERNEL || from->kernel.n_params_bytes == 0)
         return true;
     to->kernel.params = malloc(from->kernel.n_params_bytes);
@@ -62,6 +64,8 @@ void pl_work_fini(struct pl_work *w)
         free(w->kernel.params);
     if (w->kind == PL_WORK_COPY)
         free(w->copy.held);
+    if (w->kind == PL_WORK_GRAPH_ALLOC || w->kind == PL_WORK_GRAPH_FREE)
+        pl_graph_memory_release(w->graph_memory);
     *w = (struct pl_work){0};
 }
 
@@ -200,7 +204,9 @@ static CUresult run_free(uint64_t address)
 CUresult pl_work_run(struct pl_context *ctx, const struct pl_work *w)
 {
     switch (w->kind) {
-    case PL_WORK_EMPTY: return CUDA_SUCCESS;
+    case PL_WORK_EMPTY:
+    case PL_WORK_GRAPH_ALLOC:
+    case PL_WORK_GRAPH_FREE: return CUDA_SUCCESS;
     case PL_WORK_KERNEL: return run_kernel(ctx, &w->kernel);
     case PL_WORK_COPY: return run_copy(&w->copy);
     case PL_WORK_FILL: return run_fill(&w->fill);

@@ -13,6 +13,7 @@
 #include "emu/api_state.h"
 
 struct pl_capture;
+struct pl_graph_memory;
 struct pl_function;
 struct pl_node;
 
@@ -77,7 +78,9 @@ enum pl_work_kind {
     PL_WORK_COPY,
     PL_WORK_FILL,
     PL_WORK_HOST,
-    PL_WORK_FREE, /* cuMemFreeAsync */
+    PL_WORK_FREE,        /* cuMemFreeAsync */
+    PL_WORK_GRAPH_ALLOC, /* of memory that the graph has: nothing to run */
+    PL_WORK_GRAPH_FREE,
     PL_WORK_WRITE_VALUE,
     PL_WORK_WAIT_VALUE,
 };
@@ -91,6 +94,7 @@ struct pl_work {
         struct pl_host_work host;
         struct pl_value_work value;
         uint64_t free_address;
+        struct pl_graph_memory *graph_memory; /* a reference */
     };
 };
 bool pl_work_copy(struct pl_work *to, const struct pl_work *from); /* deep; false: no memory */

@@ -265,6 +265,92 @@ START_TEST(launched_in_a_capture)
 }
 END_TEST
 
+/* The memory of an allocation node: its address is known at once, and a launch gives it out. */
+START_TEST(memory_of_a_graph)
+{
+    struct fixture f = begin();
+    CUgraph g = new_graph(), copy;
+    CUgraphNode alloc, store, release;
+    CUDA_MEM_ALLOC_NODE_PARAMS a = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+                                    .bytesize = 64},
+                               back;
+    uint32_t v = 8;
+    CUdeviceptr p = 0;
+    uint64_t n = 0;
+    ok(cu.cuGraphAddMemAllocNode(&alloc, g, NULL, 0, &a));
+    ck_assert_uint_ne(a.dptr, 0);
+    ok(cu.cuGraphMemAllocNodeGetParams(alloc, &back));
+    ck_assert_uint_eq(back.dptr, a.dptr);
+    ck_assert_uint_eq(back.bytesize, 64);
+    void *params[] = {&a.dptr, &v};
+    CUDA_KERNEL_NODE_PARAMS k = store_node(f.store, params);
+    ok(cu.cuGraphAddKernelNode_v2(&store, g, &alloc, 1, &k));
+    CUgraphExec x = run(g);
+    ck_assert_uint_eq(read_word(a.dptr), 8);
+    gives(cu.cuGraphLaunch(x, NULL), INVALID_VALUE); /* it is still given out */
+    ok(cu.cuMemFreeAsync(a.dptr, NULL));
+    ok(cu.cuGraphLaunch(x, NULL));
+    ok(cu.cuMemFree_v2(a.dptr));
+    ok(cu.cuGraphExecDestroy(x));
+    gives(cu.cuGraphAddMemFreeNode(&release, g, &store, 1, new_words()), INVALID_VALUE);
+    ok(cu.cuGraphAddMemFreeNode(&release, g, &store, 1, a.dptr));
+    ok(cu.cuGraphMemFreeNodeGetParams(release, &p));
+    ck_assert_uint_eq(p, a.dptr);
+    gives(cu.cuGraphMemFreeNodeGetParams(alloc, &p), INVALID_VALUE);
+    x = run(g);
+    ok(cu.cuGraphLaunch(x, NULL));
+    gives(cu.cuGraphClone(&copy, g), NOT_SUPPORTED);
+    gives(cu.cuGraphAddChildGraphNode(&store, new_graph(), NULL, 0, g), NOT_SUPPORTED);
+    gives(cu.cuGraphDestroyNode(release), NOT_SUPPORTED);
+    ok(cu.cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &n));
+    ck_assert_uint_eq(n, 64);
+    ok(cu.cuGraphDestroy(g));
+    ok(cu.cuGraphLaunch(x, NULL)); /* the exec has it too */
+    ok(cu.cuCtxSynchronize());
+    ok(cu.cuGraphExecDestroy(x));
+    ok(cu.cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &n));
+    ck_assert_uint_eq(n, 0);
+    gives(cu.cuMemcpyDtoH_v2(&v, a.dptr, 4), INVALID_VALUE);
+    ok(cu.cuDeviceGraphMemTrim(0));
+    ok(cu.cuDeviceSetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &n));
+    a.bytesize = 0;
+    gives(cu.cuGraphAddMemAllocNode(&alloc, new_graph(), NULL, 0, &a), INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(memory_of_a_capture)
+{
+    struct fixture f = begin();
+    CUdeviceptr p, q = new_words();
+    CUstream s;
+    CUgraph g;
+    CUgraphNode nodes[4];
+    CUgraphNodeType type;
+    CUgraphExec x;
+    size_t n = 4;
+    ok(cu.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cu.cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(cu.cuMemAllocAsync(&p, 32, s));
+    ok(launch_store(f.store, s, p, 21));
+    ok(cu.cuMemcpyDtoDAsync_v2(q, p, 4, s));
+    ok(cu.cuMemFreeAsync(p, s));
+    ok(cu.cuStreamEndCapture(s, &g));
+    ok(cu.cuGraphGetNodes(g, nodes, &n));
+    ck_assert_uint_eq(n, 4);
+    ok(cu.cuGraphNodeGetType(nodes[0], &type));
+    ck_assert_int_eq(type, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+    ok(cu.cuGraphNodeGetType(nodes[3], &type));
+    ck_assert_int_eq(type, CU_GRAPH_NODE_TYPE_MEM_FREE);
+    x = run(g);
+    ck_assert_uint_eq(read_word(q), 21);
+    ok(cu.cuGraphLaunch(x, s));
+    ok(cu.cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    gives(cu.cuMemFreeAsync(q, s), INVALID_VALUE); /* not of a graph */
+    gives(cu.cuStreamEndCapture(s, &g), STREAM_CAPTURE_INVALIDATED);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("emu_node");
@@ -276,6 +362,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, child_graphs);
     tcase_add_test(t, nodes_of_a_clone);
     tcase_add_test(t, launched_in_a_capture);
+    tcase_add_test(t, memory_of_a_graph);
+    tcase_add_test(t, memory_of_a_capture);
     suite_add_tcase(s, t);
     return s;
 }
