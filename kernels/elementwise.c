@@ -100,21 +100,21 @@ static void cast_body(pl_builder *b, const void *params)
 
 static const pl_param_decl copy_params[] = {
     PL_PARAM("x", PL_ROLE_IN, 1, 5, PL_DT_MOVED),
-    PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_MOVED),
+    PL_PARAM_LIKE("y", PL_ROLE_OUT, PL_DT_MOVED),
 };
 static const pl_param_decl scale_params[] = {
     PL_PARAM("x", PL_ROLE_IN, 1, 5, PL_DT_FLOATS),
-    PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_FLOATS),
+    PL_PARAM_LIKE("y", PL_ROLE_OUT, PL_DT_FLOATS),
     PL_PARAM("s", PL_ROLE_SCALAR, 0, 0, PL_DT(F32)),
 };
 static const pl_param_decl add_params[] = {
     PL_PARAM("a", PL_ROLE_IN, 1, 5, PL_DT_FLOATS),
-    PL_PARAM("b", PL_ROLE_IN, 1, 5, PL_DT_FLOATS),
-    PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_FLOATS),
+    PL_PARAM_LIKE("b", PL_ROLE_IN, PL_DT_FLOATS),
+    PL_PARAM_LIKE("y", PL_ROLE_OUT, PL_DT_FLOATS),
 };
 static const pl_param_decl cast_params[] = {
     PL_PARAM("x", PL_ROLE_IN, 1, 5, PL_DT_FLOATS),
-    PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_FLOATS),
+    PL_PARAM_LIKE("y", PL_ROLE_OUT, PL_DT_FLOATS),
 };
 
 #define TILE_KERNEL(id, text)                                                                      \
@@ -128,7 +128,6 @@ static const pl_param_decl cast_params[] = {
         .configure = pl_tiling_configure,                                                          \
         .body = id##_body,                                                                         \
         .launch_dims = pl_tiling_launch_dims,                                                      \
-        .expect_shape = pl_expect_like_first,                                                      \
         .may_alias = true,                                                                         \
         .doc = text,                                                                               \
     }

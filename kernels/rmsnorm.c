@@ -30,9 +30,9 @@ static void body(pl_builder *b, const void *params)
 
 static void expect_shape(const pl_request *request, size_t arg, pl_shape *want)
 {
-    *want = pl_shape_of(&request->args[0].u.tensor);
+    const pl_tensor *x = &request->args[0].u.tensor;
     if (arg == 1)
-        *want = PL_SHAPE(want->d[want->rank - 1]);
+        *want = PL_SHAPE(x->shape[x->rank - 1]);
 }
 
 static const pl_param_decl params_[] = {
@@ -44,7 +44,7 @@ static const pl_param_decl params_[] = {
      .dtypes = PL_DT_FLOATS,
      .is_optional = true,
      .specialised = PL_VECTOR_FACTS},
-    PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_FLOATS),
+    PL_PARAM_LIKE("y", PL_ROLE_OUT, PL_DT_FLOATS),
     PL_PARAM("eps", PL_ROLE_SCALAR, 0, 0, PL_DT(F32)),
 };
 

@@ -40,7 +40,7 @@ static void body(pl_builder *b, const void *params)
 
 static const pl_param_decl params_[] = {
     PL_PARAM("x", PL_ROLE_IN, 1, 5, PL_DT_FLOATS),
-    PL_PARAM("y", PL_ROLE_OUT, 1, 5, PL_DT_FLOATS),
+    PL_PARAM_LIKE("y", PL_ROLE_OUT, PL_DT_FLOATS),
 };
 
 const pl_kernel pl_kernel_softmax = {
@@ -53,6 +53,5 @@ const pl_kernel pl_kernel_softmax = {
     .configure = pl_rows_configure,
     .body = body,
     .launch_dims = pl_rows_launch_dims,
-    .expect_shape = pl_expect_like_first,
     .doc = "y = softmax of x along the last axis",
 };

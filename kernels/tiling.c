@@ -36,12 +36,6 @@ pl_shape pl_shape_of(const pl_tensor *t)
     return s;
 }
 
-void pl_expect_like_first(const pl_request *request, size_t arg, pl_shape *want)
-{
-    (void)arg;
-    *want = pl_shape_of(&request->args[0].u.tensor);
-}
-
 int64_t pl_count_rows(const pl_tensor *t, int32_t n_axes)
 {
     int64_t n = 1;

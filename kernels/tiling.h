@@ -40,8 +40,6 @@ pl_ref pl_at_indices(pl_builder *b, pl_ref tensor, int32_t n, const pl_val indic
 /* Index value v in the dtype of the extents of `like`. */
 pl_val pl_as_index(pl_builder *b, pl_ref like, pl_val v);
 
-/* expect_shape of kernels whose tensors all have the extents of the first. */
-void pl_expect_like_first(const pl_request *request, size_t arg, pl_shape *want);
 /* The extents of a tensor. */
 pl_shape pl_shape_of(const pl_tensor *t);
 /* Host side: product of the first n_axes extents. */
@@ -59,5 +57,11 @@ static inline int64_t pl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b
     {                                                                                              \
         .name = name_, .role = role_, .min_rank = min_rank_, .max_rank = max_rank_,                \
         .dtypes = dtypes_, .specialised = (role_) == PL_ROLE_SCALAR ? 0 : PL_VECTOR_FACTS          \
+    }
+/* A tensor with the extents of the first parameter. */
+#define PL_PARAM_LIKE(name_, role_, dtypes_)                                                       \
+    {                                                                                              \
+        .name = name_, .role = role_, .min_rank = 1, .max_rank = 5, .dtypes = dtypes_,             \
+        .specialised = PL_VECTOR_FACTS, .like = 1                                                  \
     }
 #endif

@@ -164,6 +164,32 @@ START_TEST(the_count_comes_first_and_then_all_of_them)
 }
 END_TEST
 
+START_TEST(a_parameter_has_the_extents_of_the_one_it_is_like)
+{
+    pl_param_decl like[N_ARGS];
+    pl_kernel k = kernel_of(false);
+    pl_arg a[N_ARGS];
+    memcpy(like, params, sizeof like);
+    like[Y].like = X + 1;
+    k.params = like;
+    k.expect_shape = NULL;
+    for (int code = 6010; code <= 6012; code++) {
+        struct pl_arena arena = {0};
+        struct pl_diags ds;
+        pl_diags_init(&ds, &arena);
+        good_args(a);
+        if (code > 6010)
+            (code == 6011 ? c6011 : c6012)(a);
+        const struct pl_args_request q = {.kernel = &k, .args = a, .n_args = N_ARGS};
+        ck_assert_int_eq(pl_check_args(&q, NULL), code == 6010);
+        ck_assert_int_eq(pl_check_args(&q, &ds), code == 6010);
+        ck_assert_uint_eq(ds.list.n, code != 6010);
+        ck_assert(ds.list.n == 0 || ds.list.data[0].info->code == code);
+        pl_arena_fini(&arena);
+    }
+}
+END_TEST
+
 /* ---- aliasing ---- */
 
 static bool aliases(pl_tensor x, pl_tensor y, bool may_alias)
@@ -332,6 +358,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, each_rule_alone, 0, N_CHANGES);
     tcase_add_loop_test(t, each_row_is_raised, 0, (int)(sizeof args_rows / sizeof args_rows[0]));
     tcase_add_test(t, the_count_comes_first_and_then_all_of_them);
+    tcase_add_test(t, a_parameter_has_the_extents_of_the_one_it_is_like);
     tcase_add_test(t, overlap_is_found_where_it_is_certain);
     tcase_add_test(t, overlap_agrees_with_counting);
     tcase_add_test(t, outputs_that_overlap_themselves);

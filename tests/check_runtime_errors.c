@@ -57,6 +57,38 @@ START_TEST(broken_scalars)
 }
 END_TEST
 
+static uint32_t arrange_nothing(const pl_request *r, pl_arg *a)
+{
+    (void)r, (void)a;
+    return 0;
+}
+
+/* Extents that the code counts on: compared at each launch; and only with those that are there, and stay. */
+START_TEST(parameters_that_are_like_others)
+{
+    static const int32_t likes[] = {1, 2, 3, -1, 1, 1};
+    enum { FINE = 0, TO_OPTIONAL = 4, ARRANGED = 5 };
+    static pl_kernel k[PL_COUNT(likes)]; /* a kernel that was launched stays */
+    static pl_param_decl pairs[PL_COUNT(likes)][2];
+    for (size_t i = 0; i < PL_COUNT(likes); i++) {
+        memcpy(pairs[i], decls, sizeof pairs[i]);
+        pairs[i][1].like = likes[i];
+        pairs[i][0].is_optional = i == TO_OPTIONAL;
+        k[i] = kernel;
+        k[i].params = pairs[i];
+        k[i].arrange = i == ARRANGED ? arrange_nothing : NULL;
+        ck_assert_int_eq(pl_launch(ctx, &k[i], stream, args, 2, NULL, &err),
+                         i == FINE ? PL_OK : PL_E_INVALID);
+        ck_assert(i == FINE || (err.code == 6120 && strstr(err.text, "like") != NULL));
+    }
+    args[1].u.tensor.shape[1]--;
+    ck_assert_int_eq(pl_launch(ctx, &k[FINE], stream, args, 2, NULL, &err), PL_E_INVALID);
+    ck_assert_int_eq(err.code, 6011);
+    args[1].u.tensor.rank = 1;
+    ck_assert_int_eq(pl_launch(ctx, &k[FINE], stream, args, 2, NULL, &err), PL_E_INVALID);
+}
+END_TEST
+
 START_TEST(broken_kernels)
 {
     static const char *const names[] = {NULL, "",    "Twice",
@@ -472,10 +504,10 @@ static Suite *make_suite(void)
 {
     const struct launch_group groups[] = {
         {"errors",
-         {broken_arguments, broken_kernels, broken_scalars, options_that_mean_nothing,
-          configurations_that_are_not_listed, broken_bodies, recursion, recursion_from_callbacks,
-          faults_name_the_last_launches, last_launches_beside_launches, records_are_whole,
-          places_of_calls, null_pointers, rejections_are_told}},
+         {broken_arguments, parameters_that_are_like_others, broken_kernels, broken_scalars,
+          options_that_mean_nothing, configurations_that_are_not_listed, broken_bodies, recursion,
+          recursion_from_callbacks, faults_name_the_last_launches, last_launches_beside_launches,
+          records_are_whole, places_of_calls, null_pointers, rejections_are_told}},
     };
     Suite *s = suite_create("runtime_errors");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {

@@ -98,6 +98,7 @@ static inline void build_request(struct pl_trace_request *r, const struct ask *a
             continue;
         f->rank = t->rank;
         f->facts = facts_of(t, a->facts);
+        f->like = a->kernel->params[i].like;
         for (int d = 0; d < t->rank; d++)
             f->dims[d] = (a->kernel->params[i].baked_dims >> d & 1) != 0 ? t->shape[d] : -1;
     }

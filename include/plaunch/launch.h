@@ -50,6 +50,9 @@ typedef struct pl_param_decl {
         baked_dims; /* bit i: extent i is part of the variant, and a C integer for the body (pl_dim_const) */
     pl_fact_set required;
     pl_fact_set specialised;
+    int32_t
+        like; /* 1 + index of an earlier tensor parameter, not optional, whose extents this one has: the body's code counts on
+                     it. A difference is PL60xx, as of expect_shape; not in kernels with arrange(). 0: none */
 } pl_param_decl;
 
 typedef enum pl_model { PL_MODEL_GPU, PL_MODEL_TPU } pl_model;

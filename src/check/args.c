@@ -308,6 +308,22 @@ static void check_aliases(struct args *a)
     }
 }
 
+static void check_shape(struct args *a, size_t i, int32_t rank, const int64_t *want)
+{
+    const char *name = a->q->kernel->params[i].name;
+    const pl_tensor *t = &a->q->args[i].u.tensor;
+    if (rank != t->rank) {
+        if (broken(a))
+            pl_d_arg_shape_rank(a->ds, at_values(a, i, NO_DIM, t->rank, rank), name, t->rank, rank);
+        return;
+    }
+    for (int d = 0; d < t->rank; d++)
+        if (t->shape[d] != want[d] && broken(a))
+            pl_d_arg_shape(a->ds, at_values(a, i, d, t->shape[d], want[d]), name, d,
+                           (long long)t->shape[d], (long long)want[d]);
+}
+
+/* Extents by the others': of the parameter that it is like, and as the kernel's function says. */
 static void check_expected(struct args *a)
 {
     const pl_kernel *k = a->q->kernel;
@@ -317,23 +333,17 @@ static void check_expected(struct args *a)
                                 .n_args = a->q->n_args,
                                 .device = a->q->device};
     for (size_t i = 0; i < k->n_params; i++) {
-        const pl_tensor *t = &a->q->args[i].u.tensor;
+        const int32_t like = k->params[i].like;
         pl_shape want = {.rank = -1};
         if (a->q->args[i].kind != PL_ARG_TENSOR)
             continue;
-        k->expect_shape(&request, i, &want);
-        if (want.rank < 0)
-            continue;
-        if (want.rank != t->rank) {
-            if (broken(a))
-                pl_d_arg_shape_rank(a->ds, at_values(a, i, NO_DIM, t->rank, want.rank),
-                                    k->params[i].name, t->rank, want.rank);
-            continue;
-        }
-        for (int d = 0; d < t->rank; d++)
-            if (t->shape[d] != want.d[d] && broken(a))
-                pl_d_arg_shape(a->ds, at_values(a, i, d, t->shape[d], want.d[d]), k->params[i].name,
-                               d, (long long)t->shape[d], (long long)want.d[d]);
+        if (like > 0 && (size_t)like <= i && a->q->args[like - 1].kind == PL_ARG_TENSOR)
+            check_shape(a, i, a->q->args[like - 1].u.tensor.rank,
+                        a->q->args[like - 1].u.tensor.shape);
+        if (k->expect_shape != NULL)
+            k->expect_shape(&request, i, &want);
+        if (want.rank >= 0)
+            check_shape(a, i, want.rank, want.d);
     }
 }
 
@@ -375,8 +385,7 @@ bool pl_check_args(const struct pl_args_request *q, struct pl_diags *ds)
     }
     if (!a.is_ok)
         return false; /* what follows compares arguments that are valid one by one */
-    if (k->expect_shape != NULL)
-        check_expected(&a);
+    check_expected(&a);
     check_aliases(&a);
     return a.is_ok;
 }

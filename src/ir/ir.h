@@ -136,6 +136,7 @@ struct pl_arg_facts {
     int32_t rank;
     int64_t dims[PL_MAX_RANK]; /* baked extents; -1: dynamic */
     pl_fact_set facts;         /* required, plus the specialised ones that hold in this variant */
+    int32_t like;              /* 1 + index of the argument with the same extents; 0: none */
 };
 struct pl_trace_request {
     const struct pl_kernel *kernel;

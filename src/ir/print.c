@@ -346,6 +346,7 @@ static void put_arg(struct printer *p, size_t i)
         pl_buf_printf(p->out, "%s %s", roles[param->role], pl_dtype_name(a->dtype));
         put_shape(p, &s);
         put_int(p, "facts", a->facts);
+        put_int(p, "like", a->like);
         if (param->is_constant)
             pl_buf_puts(p->out, " constant");
     }

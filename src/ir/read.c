@@ -419,7 +419,10 @@ static void read_arg(struct pl_reader *r, struct pl_trace_request *req)
             continue;
         }
         pl_read_char(r, '=');
-        a->facts = (pl_fact_set)pl_read_int(r, 0, 63);
+        if (strcmp(name, "like") == 0)
+            p->like = a->like = (int32_t)pl_read_int(r, 1, (int64_t)req->n_args - 1);
+        else
+            a->facts = (pl_fact_set)pl_read_int(r, 0, 63);
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/debug.h"
 
+#include <string.h>
+
 /* ---- indices ---- */
 
 static struct pl_coord coord_const(int64_t v)
@@ -97,36 +99,78 @@ void pl_chunk_place(struct pl_lower *l, uint32_t ref, const struct pl_lay *lay, 
         pl_linear_place(l, ref, chunk_start(l, lay, k), out);
 }
 
-/* ---- a sum of 64-bit terms: what is known in the entry first, so that the rest of a loop adds little ---- */
+static bool is_known_in_entry(const struct pl_lower *l, struct pl_opnd x)
+{
+    return pl_opnd_is_imm(x) || pl_build_is_entry(&l->b, x.u.reg);
+}
+
+/* ---- a sum of scaled terms: what is known in the entry first, so that the rest of a loop adds little ---- */
+
+struct term {
+    struct pl_opnd x;
+    int64_t scale; /* 1 in 64 bits */
+};
 
 struct sum {
-    struct pl_opnd terms[2 * PL_MAX_RANK + 2];
+    struct term terms[2 * PL_MAX_RANK + 2];
     int n;
     struct pl_opnd last; /* added behind all terms: what differs from chunk to chunk */
     int64_t konst;
 };
 
-static void add_term(struct sum *s, struct pl_opnd t)
+static void add_scaled(struct sum *s, struct pl_opnd x, int64_t scale)
 {
-    if (pl_opnd_is_imm(t))
-        s->konst = (int64_t)((uint64_t)s->konst + (uint64_t)t.imm);
+    if (pl_opnd_is_imm(x))
+        s->konst = (int64_t)((uint64_t)s->konst + (uint64_t)x.imm * (uint64_t)scale);
     else
-        s->terms[s->n++] = t;
+        s->terms[s->n++] = (struct term){x, scale};
 }
+
+static void add_term(struct sum *s, struct pl_opnd x) { add_scaled(s, x, 1); }
 
 static pl_reg finish_sum(struct pl_lower *l, struct sum *s, enum pl_stype t)
 {
     struct pl_opnd r = pl_opnd_imm(0);
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < s->n; i++)
-            if (pl_build_is_entry(&l->b, s->terms[i].u.reg) == (pass == 0))
-                r = pl_ix_add(&l->b, t, r, s->terms[i]);
+            if (pl_build_is_entry(&l->b, s->terms[i].x.u.reg) == (pass == 0))
+                r = pl_ix_mad(&l->b, t, s->terms[i].x, pl_opnd_imm(s->terms[i].scale), r);
     r = pl_ix_add(&l->b, t, r, s->last);
     if (s->konst != (int32_t)s->konst || s->n == 0) {
         r = pl_ix_add(&l->b, t, r, pl_opnd_imm(pl_ix_canonical(t, s->konst)));
         s->konst = 0;
     }
     return pl_build_in_reg(&l->b, t, r);
+}
+
+/* ---- what chunks share ---- */
+
+static bool are_same_chunks(const struct pl_lower *l, const struct pl_chunks *c, uint32_t ref,
+                            const struct pl_coord *at)
+{
+    if (c->ref != ref || c->serial != l->b.serial)
+        return false;
+    for (int i = 0; i < pl_ir_ref(l->fn, ref)->shape.rank; i++)
+        if (memcmp(&c->threads[i], &at[i].thread, sizeof at[i].thread) != 0)
+            return false;
+    return true;
+}
+
+static void start_chunks(const struct pl_lower *l, struct pl_chunks *c, uint32_t ref,
+                         const struct pl_coord *at)
+{
+    *c = (struct pl_chunks){.ref = ref, .serial = l->b.serial};
+    for (int i = 0; i < pl_ir_ref(l->fn, ref)->shape.rank; i++)
+        c->threads[i] = at[i].thread;
+}
+
+/* A chunk's own constant along base axis j. */
+static int64_t konst_along(const struct pl_ref_info *r, int j, const struct pl_coord *at)
+{
+    for (int i = 0; i < r->shape.rank; i++)
+        if (r->axis_of[i] == j)
+            return at[i].konst;
+    return 0;
 }
 
 /* ---- GMEM ---- */
@@ -163,34 +207,28 @@ static uint32_t through_reshape(struct pl_lower *l, uint32_t ref, const struct p
     return base->parent;
 }
 
-/* Where an element stands along axis j of its array: offset of the window, place of the thread, constant of the chunk. */
+/* Where a chunk stands along axis j of its array, but for its own constant: offset of the window, its constant, place of the thread. */
 struct axis_index {
     struct pl_opnd off, thread;
     int64_t konst;
 };
 
+/* Offset and place are one number where both are known in the entry: the ends of windows fit in 31 bits (PL_FACT_I32_MOST). */
 static struct axis_index index_along(struct pl_lower *l, const struct pl_ref_info *r, int j,
                                      enum pl_stype t, const struct pl_coord *at)
 {
-    struct axis_index x = {pl_lower_affine(l, &r->offset[j], t), pl_opnd_imm(0), 0};
+    struct axis_index x = {.thread = pl_opnd_imm(0)};
     for (int i = 0; i < r->shape.rank; i++)
-        if (r->axis_of[i] == j) {
+        if (r->axis_of[i] == j)
             x.thread = at[i].thread;
-            x.konst = at[i].konst;
-        }
-    return x;
-}
-
-/* Offset and place are one number where both are known in the entry: the ends of windows fit in 31 bits (PL_FACT_I32_MOST). */
-static struct axis_index join_index(struct pl_lower *l, struct axis_index x, enum pl_stype t)
-{
-    if (pl_opnd_is_imm(x.off)) {
-        x.konst += x.off.imm;
-        x.off = pl_opnd_imm(0);
-    } else if (t == PL_ST_s32 && !pl_opnd_is_imm(x.thread) &&
-               pl_build_is_entry(&l->b, x.off.u.reg) && pl_build_is_entry(&l->b, x.thread.u.reg)) {
-        x.off = pl_ix_add(&l->b, t, x.off, x.thread);
+    const bool is_one =
+        t == PL_ST_s32 && is_known_in_entry(l, x.thread) && pl_affine_is_entry(l, &r->offset[j]);
+    x.off = pl_lower_affine_on(l, &r->offset[j], t, is_one ? x.thread : pl_opnd_imm(0));
+    if (is_one)
         x.thread = pl_opnd_imm(0);
+    if (t == PL_ST_s32 && pl_opnd_is_imm(x.off)) {
+        x.konst = x.off.imm;
+        x.off = pl_opnd_imm(0);
     }
     return x;
 }
@@ -222,6 +260,93 @@ static void add_axis(struct pl_lower *l, struct sum *s, struct axis_index x, str
                             pl_ix_mul(&l->b, PL_ST_s64, stride_bytes, pl_opnd_imm(x.konst)));
 }
 
+static struct pl_opnd global_base(struct pl_lower *l, const struct pl_array *a)
+{
+    const pl_reg generic = pl_lower_param(
+        l,
+        (struct pl_plan_param){.kind = PL_PLAN_ADDRESS, .arg = (uint16_t)a->param, .n_bytes = 8});
+    return pl_opnd_reg(
+        pl_build_op1(&l->b, PL_STEP_global_address, PL_ST_NONE, pl_opnd_reg(generic)));
+}
+
+static struct pl_opnd wide_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const enum pl_stype t = pl_lower_index_type(l, a);
+    struct sum s = {.last = pl_opnd_imm(0)};
+    add_term(&s, global_base(l, a));
+    for (int j = 0; j < a->shape.rank; j++) {
+        struct axis_index x = index_along(l, r, j, t, at);
+        x.konst += konst_along(r, j, at);
+        add_axis(l, &s, x, pl_lower_stride(l, a, j), t, pl_elem_bytes(a->dtype));
+    }
+    pl_reg base = finish_sum(l, &s, PL_ST_s64);
+    return pl_opnd_addr(base, s.konst);
+}
+
+/*
+ * No index is below 0 and the offset of each element inside the tensor fits in 32 bits (PL_FACT_I32): so does that of the chunks' begin,
+ * which is a chunk's without its constants: it is inside where any of the chunks is.
+ */
+static bool is_narrow(const struct pl_lower *l, const struct pl_ref_info *r,
+                      const struct pl_array *a)
+{
+    if (pl_lower_index_type(l, a) != PL_ST_s32)
+        return false;
+    for (int j = 0; j < a->shape.rank; j++)
+        if (!pl_affine_is_nonneg(l, &r->offset[j]))
+            return false;
+    return true;
+}
+
+/* Where chunks begin: the offset in elements, of what is known in the entry and of the rest, as bytes on the tensor's address. */
+static void find_begin(struct pl_lower *l, const struct pl_ref_info *r, const struct pl_coord *at,
+                       struct pl_chunk_addrs *c)
+{
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    struct pl_opnd n[2] = {pl_opnd_imm(0), pl_opnd_imm(0)};
+    for (int j = a->shape.rank - 1; j >= 0; j--) {
+        const struct axis_index x = index_along(l, r, j, PL_ST_s32, at);
+        const struct pl_opnd parts[2] = {x.off, x.thread};
+        c->of.konsts[j] = x.konst;
+        c->strides[j] = pl_lower_stride(l, a, j);
+        for (int i = 0; i < 2; i++) {
+            const bool is_rest = !is_known_in_entry(l, parts[i]);
+            n[is_rest] = pl_ix_mad(&l->b, PL_ST_s32, parts[i], c->strides[j], n[is_rest]);
+        }
+    }
+    c->begin = global_base(l, a);
+    for (int i = 0; i < 2; i++)
+        c->begin = pl_ix_mad64(&l->b, n[i], pl_opnd_imm(pl_elem_bytes(a->dtype)), c->begin);
+}
+
+static struct pl_opnd narrow_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const struct pl_array *a = &l->fn->arrays.data[r->array];
+    const int64_t es = pl_elem_bytes(a->dtype);
+    struct pl_chunk_addrs *c = &l->addrs;
+    if (!are_same_chunks(l, &c->of, ref, at)) {
+        start_chunks(l, &c->of, ref, at);
+        find_begin(l, r, at, c);
+    }
+    struct pl_opnd addr = c->begin;
+    int64_t konst = 0;
+    for (int j = 0; j < a->shape.rank; j++) {
+        const int64_t n_bytes = (c->of.konsts[j] + konst_along(r, j, at)) * es;
+        if (pl_opnd_is_imm(c->strides[j]))
+            konst += n_bytes * c->strides[j].imm;
+        else
+            addr = pl_ix_mad64(&l->b, c->strides[j], pl_opnd_imm(n_bytes), addr);
+    }
+    if (konst != (int32_t)konst) {
+        addr = pl_ix_add(&l->b, PL_ST_s64, addr, pl_opnd_imm(konst));
+        konst = 0;
+    }
+    return pl_opnd_addr(addr.u.reg, konst);
+}
+
 struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
@@ -230,20 +355,9 @@ struct pl_opnd pl_global_addr(struct pl_lower *l, uint32_t ref, const struct pl_
         uint32_t parent = through_reshape(l, ref, at, inner);
         return pl_global_addr(l, parent, inner);
     }
-    const struct pl_array *a = &l->fn->arrays.data[r->array];
-    const enum pl_stype t = pl_lower_index_type(l, a);
-    const int64_t es = pl_elem_bytes(a->dtype);
-    struct sum s = {.last = pl_opnd_imm(0)};
-    pl_reg generic = pl_lower_param(
-        l,
-        (struct pl_plan_param){.kind = PL_PLAN_ADDRESS, .arg = (uint16_t)a->param, .n_bytes = 8});
-    add_term(&s, pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_global_address, PL_ST_NONE,
-                                          pl_opnd_reg(generic))));
-    for (int j = 0; j < a->shape.rank; j++)
-        add_axis(l, &s, join_index(l, index_along(l, r, j, t, at), t), pl_lower_stride(l, a, j), t,
-                 es);
-    pl_reg base = finish_sum(l, &s, PL_ST_s64);
-    return pl_opnd_addr(base, s.konst);
+    return l->addrs.of.ref == ref || is_narrow(l, r, &l->fn->arrays.data[r->array])
+               ? narrow_addr(l, ref, at)
+               : wide_addr(l, ref, at);
 }
 
 /* ---- SMEM ---- */
@@ -279,11 +393,10 @@ static struct pl_coord base_index(struct pl_lower *l, const struct pl_ref_info *
     return x;
 }
 
-static void add_scaled(struct pl_lower *l, struct sum *s, struct pl_coord x, uint32_t scale)
+static void add_coord(struct sum *s, struct pl_coord x, uint32_t scale)
 {
     s->konst += x.konst * scale;
-    if (!pl_opnd_is(x.thread, 0))
-        add_term(s, pl_ix_mul(&l->b, PL_ST_u32, x.thread, pl_opnd_imm(scale)));
+    add_scaled(s, x.thread, scale);
 }
 
 /* Columns of a swizzled row: byte offset in the row, with bits 4.. exchanged by the row number. */
@@ -320,16 +433,16 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     struct sum s = {.last = pl_opnd_imm(0), .konst = p->offset_bytes};
     uint32_t slices = p->slice_bytes;
     for (int j = rank - 3; j >= 0; j--) {
-        add_scaled(l, &s, base_index(l, r, j, at), slices);
+        add_coord(&s, base_index(l, r, j, at), slices);
         slices *= (uint32_t)a->shape.d[j];
     }
     struct pl_coord row = rank >= 2 ? base_index(l, r, rank - 2, at) : coord_const(0);
     struct pl_coord col = rank >= 1 ? base_index(l, r, rank - 1, at) : coord_const(0);
-    add_scaled(l, &s, row, p->row_bytes);
+    add_coord(&s, row, p->row_bytes);
     if (p->panel_elems != p->n_cols && p->n_rows > 1) {
         struct pl_coord panel;
         split(l, col, p->panel_elems, &panel, &col);
-        add_scaled(l, &s, panel, p->panel_bytes);
+        add_coord(&s, panel, p->panel_bytes);
     }
     if (a->dtype == PL_E2M1) { /* two a byte: whole bytes only are asked for */
         col.thread = pl_ix_shr(&l->b, PL_ST_u32, col.thread, 1);
@@ -338,12 +451,14 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     if (p->swizzle != PL_PLAN_SWIZZLE_NONE)
         add_swizzled(l, &s, p, row, col, es);
     else
-        add_scaled(l, &s, col, es);
+        add_coord(&s, col, es);
     if (s.n == 0 && r->peer == 0)
         return pl_opnd_addr((pl_reg){0}, s.konst);
     /* The windows of the CTAs are laid out alike: the base is mapped, once, and the rest added. */
     pl_reg start = pl_shared_base(l);
-    add_term(&s, pl_opnd_reg(r->peer != 0 ? pl_peer_address(l, ref, start) : start));
+    s.terms[s.n++] = s.terms[0];
+    s.terms[0] =
+        (struct term){pl_opnd_reg(r->peer != 0 ? pl_peer_address(l, ref, start) : start), 1};
     return pl_opnd_addr(finish_sum(l, &s, PL_ST_u32), s.konst);
 }
 
@@ -386,14 +501,14 @@ static enum pl_stype bounds_type(const struct pl_lower *l, const struct pl_ref_i
     return r->space == PL_SPACE_GMEM ? pl_lower_index_type(l, a) : PL_ST_s32;
 }
 
-/* Where the tensor or the clip ends along base axis j, in the index type. */
+/* Where the tensor or the clip ends along base axis j, in the index type; is_own: by the tensor's own extent. */
 static struct pl_opnd end_of(struct pl_lower *l, const struct pl_ref_info *r,
-                             const struct pl_array *a, int j)
+                             const struct pl_array *a, int j, bool is_own)
 {
     const enum pl_stype t = bounds_type(l, r, a);
     struct pl_opnd end = pl_opnd_imm(0);
     if (r->space == PL_SPACE_GMEM)
-        end = pl_lower_extent(l, a, j);
+        end = is_own ? pl_lower_own_extent(l, a, j) : pl_lower_extent(l, a, j);
     if (r->has_clip[j]) {
         struct pl_opnd clip = pl_lower_affine(l, &r->clip[j], t);
         end = r->space == PL_SPACE_GMEM ? pl_ix_min(&l->b, t, end, clip) : clip;
@@ -406,7 +521,7 @@ static struct pl_opnd room(struct pl_lower *l, const struct pl_ref_info *r,
                            const struct pl_array *a, int j)
 {
     const enum pl_stype t = bounds_type(l, r, a);
-    return pl_ix_sub(&l->b, t, end_of(l, r, a, j), pl_lower_affine(l, &r->offset[j], t));
+    return pl_ix_sub(&l->b, t, end_of(l, r, a, j, false), pl_lower_affine(l, &r->offset[j], t));
 }
 
 static bool may_begin_below(const struct pl_lower *l, const struct pl_ref_info *r, int j)
@@ -432,11 +547,11 @@ pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref)
             continue;
         struct pl_opnd n = pl_opnd_imm(view_extent(r, j));
         struct pl_opnd have = pl_opnd_reg(pl_build_in_reg(&l->b, t, room(l, r, a, j)));
-        fit = and_preds(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, have, n));
+        fit = pl_build_compare_and(&l->b, PL_SA_CMP_ge, t, have, n, fit);
         if (may_begin_below(l, r, j)) {
             struct pl_opnd off =
                 pl_opnd_reg(pl_build_in_reg(&l->b, t, pl_lower_affine(l, &r->offset[j], t)));
-            fit = and_preds(l, fit, pl_build_compare(&l->b, PL_SA_CMP_ge, t, off, pl_opnd_imm(0)));
+            fit = pl_build_compare_and(&l->b, PL_SA_CMP_ge, t, off, pl_opnd_imm(0), fit);
         }
     }
     return fit;
@@ -476,48 +591,70 @@ bool pl_bounds_whole(const struct pl_lower *l, uint32_t ref, int run, uint32_t v
 
 struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
 {
-    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1);
+    return pl_bounds_run(l, ref, at, pl_ir_ref(l->fn, ref)->shape.rank - 1, true);
 }
 
-static pl_reg compare_with(struct pl_lower *l, enum pl_sattr cmp, struct pl_opnd x, int64_t konst)
+static pl_reg compare_and(struct pl_lower *l, enum pl_sattr cmp, struct pl_opnd x, int64_t konst,
+                          pl_reg p)
 {
-    return pl_build_compare(&l->b, cmp, PL_ST_s32,
-                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, x)), pl_opnd_imm(konst));
+    return pl_build_compare_and(&l->b, cmp, PL_ST_s32,
+                                pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_s32, x)),
+                                pl_opnd_imm(konst), p);
 }
 
-struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run)
+static void find_bounds(struct pl_lower *l, const struct pl_ref_info *r, const struct pl_coord *at,
+                        bool is_own, struct pl_chunk_bounds *c)
 {
-    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
     const struct pl_array *a = &l->fn->arrays.data[r->array];
     const enum pl_stype t = bounds_type(l, r, a);
     const int n_axes = pl_ir_ref(l->fn, r->base)->shape.rank;
-    struct pl_inside in = {.ok = {0}};
     for (int j = 0; j < n_axes; j++) {
-        if (axis_is_safe(r, a, j))
+        c->is_safe[j] = axis_is_safe(r, a, j);
+        if (c->is_safe[j])
             continue;
-        struct axis_index x = index_along(l, r, j, t, at);
-        if (t == PL_ST_s32)
-            x = join_index(l, x, t);
-        const struct pl_opnd left =
-            pl_ix_sub(&l->b, PL_ST_s32,
-                      as_s32(l, t, pl_ix_sub(&l->b, t, end_of(l, r, a, j), x.off)), x.thread);
-        const bool has_lo = may_begin_below(l, r, j);
-        struct pl_opnd skip = pl_opnd_imm(0);
-        if (has_lo)
-            skip = pl_ix_sub(&l->b, PL_ST_s32,
-                             as_s32(l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), x.off)), x.thread);
-        if (r->shape.rank > 0 && r->axis_of[run] == j) {
-            in.hi = left;
-            in.lo = skip;
-            in.konst = x.konst;
-            in.has_hi = true;
-            in.has_lo = has_lo;
-            continue;
-        }
-        pl_inside_also(l, &in, compare_with(l, PL_SA_CMP_gt, left, x.konst));
-        if (has_lo)
-            pl_inside_also(l, &in, compare_with(l, PL_SA_CMP_le, skip, x.konst));
+        const struct axis_index x = index_along(l, r, j, t, at);
+        c->of.konsts[j] = x.konst;
+        c->left[j] = pl_ix_sub(&l->b, PL_ST_s32,
+                               as_s32(l, t, pl_ix_sub(&l->b, t, end_of(l, r, a, j, is_own), x.off)),
+                               x.thread);
+        c->has_lo[j] = may_begin_below(l, r, j);
+        c->skip[j] = pl_opnd_imm(0);
+        if (c->has_lo[j])
+            c->skip[j] =
+                pl_ix_sub(&l->b, PL_ST_s32,
+                          as_s32(l, t, pl_ix_sub(&l->b, t, pl_opnd_imm(0), x.off)), x.thread);
     }
+}
+
+/* What is known in the entry is asked first, so that a loop asks little; the first axes last, along which chunks differ. */
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run,
+                               bool is_own)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    const int n_axes = pl_ir_ref(l->fn, r->base)->shape.rank;
+    const int run_axis = run >= 0 && r->shape.rank > 0 ? r->axis_of[run] : -1;
+    struct pl_chunk_bounds *c = &l->bounds;
+    struct pl_inside in = {.ok = {0}};
+    if (c->is_own != is_own || !are_same_chunks(l, &c->of, ref, at)) {
+        start_chunks(l, &c->of, ref, at);
+        c->is_own = is_own;
+        find_bounds(l, r, at, is_own, c);
+    }
+    if (run_axis >= 0 && !c->is_safe[run_axis])
+        in = (struct pl_inside){.hi = c->left[run_axis],
+                                .lo = c->skip[run_axis],
+                                .konst = c->of.konsts[run_axis] + konst_along(r, run_axis, at),
+                                .has_hi = true,
+                                .has_lo = c->has_lo[run_axis]};
+    for (int pass = 0; pass < 2; pass++)
+        for (int j = n_axes - 1; j >= 0; j--) {
+            const int64_t konst = c->of.konsts[j] + konst_along(r, j, at);
+            if (c->is_safe[j] || j == run_axis || is_known_in_entry(l, c->left[j]) != (pass == 0))
+                continue;
+            in.ok = compare_and(l, PL_SA_CMP_gt, c->left[j], konst, in.ok);
+            if (c->has_lo[j])
+                in.ok = compare_and(l, PL_SA_CMP_le, c->skip[j], konst, in.ok);
+        }
     return in;
 }
 
@@ -539,8 +676,8 @@ pl_reg pl_inside_guard(struct pl_lower *l, const struct pl_inside *in, uint32_t 
         guard = (pl_reg){0};
     }
     if (in->has_hi)
-        guard = and_preds(l, guard, compare_with(l, PL_SA_CMP_gt, hi, at));
+        guard = compare_and(l, PL_SA_CMP_gt, hi, at, guard);
     if (in->has_lo)
-        guard = and_preds(l, guard, compare_with(l, PL_SA_CMP_le, in->lo, at));
+        guard = compare_and(l, PL_SA_CMP_le, in->lo, at, guard);
     return guard;
 }

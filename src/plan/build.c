@@ -318,8 +318,7 @@ pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, str
 pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
                     struct pl_opnd y, struct pl_opnd z)
 {
-    return pl_build_value(
-        b, &(struct pl_sdesc){.op = (uint8_t)op, .type = (uint8_t)t, .n = 3, .opnds = {x, y, z}});
+    return plain(b, op, t, (const struct pl_opnd[]){x, y, z}, 3);
 }
 
 pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x,
@@ -330,6 +329,17 @@ pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, 
                                                 .attrs = {(uint8_t)cmp},
                                                 .n = 2,
                                                 .opnds = {x, y}});
+}
+
+pl_reg pl_build_compare_and(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t,
+                            struct pl_opnd x, struct pl_opnd y, pl_reg p)
+{
+    return p.id == 0 ? pl_build_compare(b, cmp, t, x, y)
+                     : pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_compare_and,
+                                                            .type = (uint8_t)t,
+                                                            .attrs = {(uint8_t)cmp},
+                                                            .n = 3,
+                                                            .opnds = {x, y, pl_opnd_reg(p)}});
 }
 
 pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,

@@ -77,6 +77,9 @@ pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, str
                     struct pl_opnd y, struct pl_opnd z);
 pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x,
                         struct pl_opnd y);
+/* The same and predicate p; none: without it. */
+pl_reg pl_build_compare_and(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t,
+                            struct pl_opnd x, struct pl_opnd y, pl_reg p);
 pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,
                         enum pl_sattr rounding, struct pl_opnd x);
 void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to,
@@ -111,5 +114,10 @@ struct pl_opnd pl_ix_convert(struct pl_build *b, enum pl_stype to, enum pl_stype
 /* x * y as s64; xt, yt are s32, u32 or s64 (32-bit factors of one type use the widening product). */
 struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd x, enum pl_stype yt,
                            struct pl_opnd y);
+/* x * y + z in a 32-bit type; and with s32 factors and an s64 z. */
+struct pl_opnd pl_ix_mad(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y,
+                         struct pl_opnd z);
+struct pl_opnd pl_ix_mad64(struct pl_build *b, struct pl_opnd x, struct pl_opnd y,
+                           struct pl_opnd z);
 int64_t pl_ix_canonical(enum pl_stype t, int64_t v);
 #endif

@@ -423,9 +423,11 @@ static struct pl_opnd half_binary(struct pl_lower *l, pl_op2 sub, pl_dtype t, en
                            : sub == PL_SUB ? PL_STEP_sub
                                            : PL_STEP_mul,
                            ht, PL_SA_RND_rn, 2, xs);
-        const struct pl_opnd add[3] = {x, half_const(t, rep, 1.0), y},
-                             sub3[3] = {y, half_const(t, rep, -1.0), x},
-                             mul[3] = {x, y, half_const(t, rep, -0.0)};
+        const struct pl_opnd c = half_const(t, rep,
+                                            sub == PL_ADD   ? 1.0
+                                            : sub == PL_SUB ? -1.0
+                                                            : -0.0);
+        const struct pl_opnd add[3] = {x, c, y}, sub3[3] = {y, c, x}, mul[3] = {x, y, c};
         return half_op(l, PL_STEP_fma, ht, PL_SA_RND_rn, 3,
                        sub == PL_ADD   ? add
                        : sub == PL_SUB ? sub3

@@ -189,3 +189,35 @@ struct pl_opnd pl_ix_mul64(struct pl_build *b, enum pl_stype xt, struct pl_opnd 
     return pl_ix_mul(b, PL_ST_s64, pl_ix_convert(b, PL_ST_s64, xt, x),
                      pl_ix_convert(b, PL_ST_s64, yt, y));
 }
+
+struct pl_opnd pl_ix_mad(struct pl_build *b, enum pl_stype t, struct pl_opnd x, struct pl_opnd y,
+                         struct pl_opnd z)
+{
+    if (pl_opnd_is_imm(x)) {
+        struct pl_opnd swap = x;
+        x = y;
+        y = swap;
+    }
+    if (pl_opnd_is_imm(x) || pl_opnd_is(y, 0) || pl_opnd_is(y, 1) || pl_opnd_is(z, 0))
+        return pl_ix_add(b, t, z, pl_ix_mul(b, t, x, y));
+    return pl_opnd_reg(pl_build_op3(b, PL_STEP_mad, t, x, y, z));
+}
+
+struct pl_opnd pl_ix_mad64(struct pl_build *b, struct pl_opnd x, struct pl_opnd y, struct pl_opnd z)
+{
+    if (pl_opnd_is_imm(x)) {
+        struct pl_opnd swap = x;
+        x = y;
+        y = swap;
+    }
+    const bool fits = !pl_opnd_is_imm(y) || y.imm == (int64_t)(int32_t)y.imm;
+    if (pl_opnd_is(y, 0))
+        return z;
+    if (pl_opnd_is_imm(x) || !fits)
+        return pl_ix_add(b, PL_ST_s64, z, pl_ix_mul64(b, PL_ST_s32, x, PL_ST_s32, y));
+    return pl_opnd_reg(pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_mad_wide,
+                                                            .type = PL_ST_s64,
+                                                            .from = PL_ST_s32,
+                                                            .n = 3,
+                                                            .opnds = {x, y, z}}));
+}

@@ -99,6 +99,23 @@ struct pl_hazard_state {
     bool has_no_wgmma, has_values_in_flight, has_pending_out;
 };
 
+/* Chunks of one ref, in one scope, whose places differ in their constants only; and what they share, by base axis (access.c). */
+struct pl_chunks {
+    uint32_t ref, serial; /* 0: none */
+    struct pl_opnd threads[PL_MAX_RANK];
+    int64_t konsts[PL_MAX_RANK]; /* of the window's offset */
+};
+struct pl_chunk_bounds {
+    struct pl_chunks of;
+    bool is_own;
+    struct pl_opnd left[PL_MAX_RANK], skip[PL_MAX_RANK];
+    bool is_safe[PL_MAX_RANK], has_lo[PL_MAX_RANK];
+};
+struct pl_chunk_addrs {
+    struct pl_chunks of;
+    struct pl_opnd begin, strides[PL_MAX_RANK];
+};
+
 enum { PL_MAX_UNITS = 8 };
 
 struct pl_lower {
@@ -147,6 +164,10 @@ struct pl_lower {
     pl_reg unpacked_word;
     uint32_t unpacked_serial;
     struct pl_opnd unpacked[2];
+
+    /* of the chunks asked for last */
+    struct pl_chunk_bounds bounds;
+    struct pl_chunk_addrs addrs;
 
     /* the executing unit */
     int32_t role_warpgroup, role_warp; /* -1: all, whole */
@@ -207,12 +228,21 @@ enum pl_stype pl_lower_int_type(const struct pl_lower *l, uint32_t val);
 /* konst + terms as `t` (s32 or s64). */
 struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t);
 bool pl_affine_is_const(const struct pl_affine *a, int64_t *v);
+/* Added to sum. */
+struct pl_opnd pl_lower_affine_on(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t,
+                                  struct pl_opnd sum);
+bool pl_affine_is_entry(struct pl_lower *l, const struct pl_affine *a); /* all known in the entry */
 bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a);
 bool pl_affine_same(const struct pl_affine *x, const struct pl_affine *y);
 /* Index type of a GMEM array: s32 where the fact I32 holds, else s64. */
 enum pl_stype pl_lower_index_type(const struct pl_lower *l, const struct pl_array *a);
-struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a,
-                               int axis); /* in the index type */
+/* The extents of two arrays are the same numbers, axis by axis. */
+bool pl_has_extents_of(const struct pl_lower *l, const struct pl_array *x,
+                       const struct pl_array *y);
+struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a, int axis);
+/* As its own parameter, though another's may be the same number. */
+struct pl_opnd pl_lower_own_extent(struct pl_lower *l, const struct pl_array *a,
+                                   int axis); /* in the index type */
 struct pl_opnd pl_lower_stride(struct pl_lower *l, const struct pl_array *a,
                                int axis); /* elements, index type */
 bool pl_array_has_fact(const struct pl_lower *l, const struct pl_array *a, pl_fact fact);
@@ -349,7 +379,8 @@ bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref);
 pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref);
 /*
  * Of the chunk at `at`, which goes on along the last axis or along axis `run`, elements v with lo <= konst + v < hi are inside, s32,
- * where ok holds. Chunks that differ in the constants of their places only share lo and hi.
+ * where ok holds. Chunks that differ in the constants of their places only share lo and hi. run -1: all
+ * axes are in ok. is_own: by the tensor's own extents, which no other tensor's chunks share.
  */
 struct pl_inside {
     pl_reg ok; /* none: holds */
@@ -360,8 +391,8 @@ struct pl_inside {
         is_whole; /* all elements are inside, or none: the caller's, who asks pl_bounds_whole once */
 };
 struct pl_inside pl_bounds_chunk(struct pl_lower *l, uint32_t ref, const struct pl_coord *at);
-struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at,
-                               int run);
+struct pl_inside pl_bounds_run(struct pl_lower *l, uint32_t ref, const struct pl_coord *at, int run,
+                               bool is_own);
 /* No bound cuts chunks of vec elements along axis `run`, which begin at multiples of vec. */
 bool pl_bounds_whole(const struct pl_lower *l, uint32_t ref, int run, uint32_t vec);
 /* Where predicate p holds too. */
@@ -418,6 +449,9 @@ struct pl_lval pl_lval_relayout(struct pl_lower *l, const pl_shape *s, const str
 struct pl_lval pl_reduce_units(struct pl_lower *l, const struct pl_op *op, struct pl_lval v);
 struct pl_lval pl_lval_of(struct pl_lower *l, uint32_t val); /* operand of an op: constants too */
 
+/* What load `id` gives for elements outside the tensor reaches no memory and no other element (outside.c). */
+bool pl_outside_is_unseen(const struct pl_lower *l, uint32_t id);
+
 /* ---- memory (mem.c) ---- */
 
 /* A store to a peer that is signalled there: by st.async, or by red.async of `reduce`. */
@@ -428,6 +462,7 @@ struct pl_send {
 struct pl_access {
     uint32_t ref;
     pl_oob oob;
+    bool may_be_anything; /* a chunk of 16 bytes that is outside as a whole; others are `fill` */
     double fill;
     const struct pl_send *send; /* NULL: a plain access */
 };
@@ -445,6 +480,7 @@ struct pl_chunk {
         is_down; /* its elements follow each other along the first of two axes, not along the last one */
     const struct pl_coord *at;
     const struct pl_inside *inside;
+    bool may_be_anything; /* a chunk of 16 bytes that is not loaded; else each element is `fill` */
     int64_t fill;
     const struct pl_send *send;
 };

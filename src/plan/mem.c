@@ -10,7 +10,9 @@
 
 #include "base/debug.h"
 
-enum { MAX_VEC = 16, MAX_WORDS = 32 };
+/* Predicates of more chunks are not shared with those of other tensors: a thread has seven predicate registers, and ptxas 13.0 keeps what is
+ * used twice in others, where it finds again, at its place, what is used once. */
+enum { MAX_VEC = 16, MAX_WORDS = 32, MOST_SHARED = 4 };
 
 /* ---- raw words ---- */
 
@@ -426,8 +428,9 @@ static void move_whole(struct spot *s, enum pl_step_op op, const pl_reg *words)
     struct pl_lower *l = s->l;
     const enum pl_stype wt = pl_chunk_word_type(s->t, s->c->vec);
     const pl_reg p = s->c->inside == NULL ? (pl_reg){0} : pl_inside_guard(l, s->c->inside, 0, true);
-    for (uint32_t i = 0; op == PL_STEP_load && p.id != 0 && i < pl_chunk_n_words(s->t, s->c->vec);
-         i++)
+    const bool is_filled =
+        op == PL_STEP_load && p.id != 0 && !(s->c->may_be_anything && s->es * s->c->vec >= 16);
+    for (uint32_t i = 0; is_filled && i < pl_chunk_n_words(s->t, s->c->vec); i++)
         pl_build_mov(&l->b, wt, words[i], filled_word(s));
     if (p.id != 0)
         set_guard(l, p);
@@ -496,7 +499,7 @@ static void one_chunk(struct pass *p, struct spot *s, uint32_t k, bool is_bounde
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
     if (is_bounded) {
         pl_chunk_coords(l, p->shape, &p->lay, k, at);
-        in = pl_bounds_run(l, p->a->ref, at, run);
+        in = pl_bounds_run(l, p->a->ref, at, p->is_whole ? -1 : run, p->lay.n_chunks > MOST_SHARED);
     } else {
         pl_chunk_place(l, p->a->ref, &p->lay, k, at);
     }
@@ -509,6 +512,7 @@ static void one_chunk(struct pass *p, struct spot *s, uint32_t k, bool is_bounde
                          .is_down = run != p->shape->rank - 1,
                          .at = at,
                          .inside = is_bounded ? &in : NULL,
+                         .may_be_anything = p->a->may_be_anything,
                          .fill = p->fill,
                          .send = p->a->send};
     pl_reg *words = p->words + k * p->n_words;
@@ -731,7 +735,7 @@ static void refuse_part_of_byte(struct pl_lower *l, const struct pl_op *op, pl_d
 void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
-    const struct pl_access a = {
+    struct pl_access a = {
         .ref = op->refs[0], .oob = op->oob, .fill = op->oob == PL_OOB_FILL ? op->f : 0.0};
     if (pl_dtype_bits(r->dtype) < 8) { /* elements that are no bytes */
         refuse_part_of_byte(l, op, r->dtype);
@@ -763,6 +767,7 @@ void pl_lower_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval v = pl_lval_make(l, op->dtype, l->lays[id]);
     pl_hazard_access(l, op->refs[0], false, pl_access_key(l, op->refs[0], v.lay));
     pl_hazard_global(l, op->refs[0], false, &v.lay);
+    a.may_be_anything = r->space == PL_SPACE_GMEM && pl_outside_is_unseen(l, id);
     pl_load_array(l, &a, &v);
     l->vals[id] = v;
 }

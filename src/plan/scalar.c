@@ -111,14 +111,14 @@ struct pl_opnd pl_const_of(pl_dtype t, int64_t i, double f)
             v |= ~mask;
         return pl_opnd_imm((int64_t)v);
     }
-    uint64_t bits = 0;
-    if (t == PL_F32) {
-        const float narrow = (float)f;
-        memcpy(&bits, &narrow, sizeof narrow);
-    } else {
-        bits = pl_num_of_double(num_format(t), f);
-    }
-    return pl_opnd_imm((int64_t)bits);
+    const float narrow = (float)f;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof narrow);
+    if (t == PL_F32)
+        return pl_opnd_imm(bits);
+    if (t == PL_BF16 && (double)narrow == f && (bits & 0xffff) == 0) /* an f32's upper half */
+        return pl_opnd_imm(bits >> 16);
+    return pl_opnd_imm((int64_t)pl_num_of_double(num_format(t), f));
 }
 
 /* ---- special registers ---- */
@@ -232,7 +232,30 @@ static struct pl_plan_param array_param(const struct pl_lower *l, const struct p
                                   .n_bytes = pl_lower_index_type(l, a) == PL_ST_s32 ? 4 : 8};
 }
 
+/* The array whose extents are passed for this one's too: that of the parameter that it is like. */
+static const struct pl_array *extents_of(const struct pl_lower *l, const struct pl_array *a)
+{
+    const struct pl_fn *fn = l->fn;
+    const int32_t like = a->param >= 0 ? fn->request.args[a->param].like : 0;
+    if (like == 0)
+        return a;
+    const struct pl_array *of = &fn->arrays.data[pl_ir_ref(fn, fn->param_refs[like - 1])->array];
+    const bool is_passed_alike =
+        of->shape.rank == a->shape.rank && pl_lower_index_type(l, of) == pl_lower_index_type(l, a);
+    return is_passed_alike ? extents_of(l, of) : a;
+}
+
+bool pl_has_extents_of(const struct pl_lower *l, const struct pl_array *x, const struct pl_array *y)
+{
+    return extents_of(l, x) == extents_of(l, y);
+}
+
 struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a, int axis)
+{
+    return pl_lower_own_extent(l, extents_of(l, a), axis);
+}
+
+struct pl_opnd pl_lower_own_extent(struct pl_lower *l, const struct pl_array *a, int axis)
 {
     if (a->shape.d[axis] >= 0)
         return pl_opnd_imm(a->shape.d[axis]);
@@ -335,19 +358,32 @@ enum pl_stype pl_lower_int_type(const struct pl_lower *l, uint32_t val)
     return pl_stype_of(pl_ir_op(l->fn, val)->dtype);
 }
 
-struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t)
+struct pl_opnd pl_lower_affine_on(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t,
+                                  struct pl_opnd sum)
 {
-    struct pl_opnd sum = pl_opnd_imm(0);
     for (int i = 0; i < a->n_terms; i++) {
         enum pl_stype vt = pl_lower_int_type(l, a->terms[i].val);
         struct pl_opnd v = pl_lower_scalar(l, a->terms[i].val);
         struct pl_opnd scale = pl_opnd_imm(a->terms[i].scale);
-        struct pl_opnd term = t == PL_ST_s64
-                                  ? pl_ix_mul64(&l->b, vt, v, PL_ST_s64, scale)
-                                  : pl_ix_mul(&l->b, t, pl_ix_convert(&l->b, t, vt, v), scale);
-        sum = pl_ix_add(&l->b, t, sum, term);
+        sum = t == PL_ST_s64 ? pl_ix_add(&l->b, t, sum, pl_ix_mul64(&l->b, vt, v, PL_ST_s64, scale))
+                             : pl_ix_mad(&l->b, t, pl_ix_convert(&l->b, t, vt, v), scale, sum);
     }
     return pl_ix_add(&l->b, t, sum, pl_opnd_imm(pl_ix_canonical(t, a->konst)));
+}
+
+struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t)
+{
+    return pl_lower_affine_on(l, a, t, pl_opnd_imm(0));
+}
+
+bool pl_affine_is_entry(struct pl_lower *l, const struct pl_affine *a)
+{
+    for (int i = 0; i < a->n_terms; i++) {
+        const struct pl_opnd v = pl_lower_scalar(l, a->terms[i].val);
+        if (!pl_opnd_is_imm(v) && !pl_build_is_entry(&l->b, v.u.reg))
+            return false;
+    }
+    return true;
 }
 
 /* ---- ops ---- */

@@ -55,6 +55,21 @@ static int n_specialised_facts(const pl_kernel *k)
     return n;
 }
 
+/* The body's code counts on the extents, so each was compared with those of a tensor, which stayed what it was. */
+static bool are_like(const pl_kernel *k)
+{
+    for (size_t i = 0; i < k->n_params; i++) {
+        const int32_t like = k->params[i].like;
+        if (like == 0)
+            continue;
+        if (like < 0 || (size_t)like > i || k->arrange != NULL ||
+            k->params[i].role == PL_ROLE_SCALAR || k->params[like - 1].role == PL_ROLE_SCALAR ||
+            k->params[like - 1].is_optional)
+            return false;
+    }
+    return true;
+}
+
 pl_status pl_ask_check_built(const struct pl_ask *ask, struct pl_call *call)
 {
     const pl_kernel *k = ask->request.kernel;
@@ -67,6 +82,10 @@ pl_status pl_ask_check_built(const struct pl_ask *ask, struct pl_call *call)
             call, PL_E_INVALID,
             (struct pl_where){.has_values = true, .seen = n_facts, .wanted = MAX_SPECIALISED_FACTS},
             "its parameters specialise on more than four facts");
+    if (!are_like(k))
+        return pl_e_kernel_struct(call, PL_E_INVALID, nowhere,
+                                  "a parameter is like one that is not an earlier tensor that is "
+                                  "always there, or the kernel has arrange()");
     return PL_OK;
 }
 
@@ -163,8 +182,7 @@ static void arrange(struct pl_ask *ask)
 static pl_status check_given(struct pl_ask *ask, struct pl_call *call)
 {
     pl_request *r = &ask->request;
-    if (pl_quick_args(r->kernel, r->args, r->n_args, &r->facts) &&
-        (r->kernel->expect_shape == NULL || pl_quick_shapes(r)))
+    if (pl_quick_args(r->kernel, r->args, r->n_args, &r->facts) && pl_quick_shapes(r))
         return PL_OK;
     const struct pl_args_request q = {
         .kernel = r->kernel,

@@ -42,6 +42,7 @@ static void make_request(struct pl_trace_request *r, const struct pl_ask *ask)
         }
         f->dtype = a->u.tensor.dtype;
         f->rank = a->u.tensor.rank;
+        f->like = p->like;
         for (int d = 0; d < f->rank; d++)
             f->dims[d] = (p->baked_dims >> d & 1) != 0 ? a->u.tensor.shape[d] : -1;
     }

@@ -115,17 +115,33 @@ bool pl_quick_args(const pl_kernel *k, const pl_arg *args, size_t n_args, pl_fac
     return true;
 }
 
+static inline bool has_shape(const pl_tensor *t, int32_t rank, const int64_t *want)
+{
+    if (t->rank != rank)
+        return false;
+    uint64_t differs = 0;
+    for (int32_t d = 0; d < rank; d++)
+        differs |= (uint64_t)(t->shape[d] ^ want[d]);
+    return differs == 0;
+}
+
 bool pl_quick_shapes(const pl_request *r)
 {
+    const pl_kernel *k = r->kernel;
     for (size_t i = 0; i < r->n_args; i++) {
         const pl_tensor *t = &r->args[i].u.tensor;
+        const size_t like = (size_t)k->params[i].like;
         pl_shape want;
         want.rank = -1;
         if (r->args[i].kind != PL_ARG_TENSOR)
             continue;
-        r->kernel->expect_shape(r, i, &want);
-        if (want.rank >= 0 && (want.rank != t->rank ||
-                               memcmp(want.d, t->shape, (size_t)t->rank * sizeof *want.d) != 0))
+        if (like != 0 &&
+            (like > i || r->args[like - 1].kind != PL_ARG_TENSOR ||
+             !has_shape(t, r->args[like - 1].u.tensor.rank, r->args[like - 1].u.tensor.shape)))
+            return false;
+        if (k->expect_shape != NULL)
+            k->expect_shape(r, i, &want);
+        if (want.rank >= 0 && !has_shape(t, want.rank, want.d))
             return false;
     }
     return true;
