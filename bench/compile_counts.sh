@@ -13,13 +13,13 @@ while read -r kernel chip limit; do
     printf 'compile/%s/%s\t5\t%s\t%s\t%s\tinstructions\n' "$kernel" "$chip" $each $each $each
     within "$kernel for $chip" $each "$limit"
 done <<LIMITS
-copy sm_80 270000
-copy sm_90a 140000
-scale sm_90a 325000
-add sm_80 430000
-add sm_90a 284000
-softmax sm_90a 876000
-matmul sm_80 2877000
+copy sm_80 171000
+copy sm_90a 138000
+scale sm_90a 318000
+add sm_80 255000
+add sm_90a 276000
+softmax sm_90a 840000
+matmul sm_80 2705000
 matmul sm_90a 1990000
 matmul sm_100a 1497000
 LIMITS

@@ -168,7 +168,8 @@ struct kind {
     uint32_t previous;       /* of the same bucket, + 1 */
     uint32_t first, n_bytes; /* the mnemonic, in emitter.mnemonics */
     const struct row *row;
-    bool is_direct; /* its operands are the step's, in their order, and none has a gate */
+    bool is_direct;      /* its operands are the step's, in their order, and none has a gate */
+    bool has_more_gates; /* by the operands of each */
     struct pl_ptx_ins ins;
 };
 
@@ -406,14 +407,15 @@ static struct kind *add_kind(struct emitter *e, const struct pl_step *s, uint16_
     PL_ASSERT(row != NULL);
     if (k == NULL)
         return NULL;
+    const bool has_more_gates = pl_ptx_has_operand_gate((enum pl_ptx_form)row->form);
     *k = (struct kind){.head = pl_step_head(s),
                        .width = vector_width(e, s),
                        .previous = *bucket,
                        .first = (uint32_t)e->mnemonics.n_bytes,
                        .row = row,
                        .is_direct = row->operands[0] == '\0' &&
-                                    pl_step_attr(s, PL_SC_L2) == PL_SA_NONE &&
-                                    !pl_ptx_has_operand_gate((enum pl_ptx_form)row->form),
+                                    pl_step_attr(s, PL_SC_L2) == PL_SA_NONE && !has_more_gates,
+                       .has_more_gates = has_more_gates,
                        .ins = make_ins(e, s, row)};
     pl_ptx_print_mnemonic(&e->mnemonics, &k->ins);
     k->n_bytes = (uint32_t)e->mnemonics.n_bytes - k->first;
@@ -521,7 +523,7 @@ static void put_instruction(struct emitter *e, const struct pl_step *s)
         pl_ptx_ins_guard(&k->ins, pl_reg_index(s->guard), s->guard_is_negated);
     if (!k->is_direct)
         k->ins.n_operands = (uint8_t)place_operands(e, s, k->row);
-    if (is_new || pl_ptx_has_operand_gate((enum pl_ptx_form)k->ins.form))
+    if (is_new || k->has_more_gates)
         e->has_gate &= pl_ptx_gate_join(&e->gate, pl_ptx_gate_of_ins(&k->ins, e->pool));
     if (k->is_direct) {
         put_direct(e, s, k);

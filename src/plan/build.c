@@ -138,6 +138,12 @@ struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, ui
     return l;
 }
 
+/* Room for one more step, to be written whole; NULL when memory ran out. */
+static inline struct pl_step *next_step(struct pl_build *b, bool is_in_entry)
+{
+    return is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+}
+
 static void put_step(struct pl_build *b, const struct pl_sdesc *d, bool is_guarded)
 {
     struct pl_step s = start_step(d, d->n);
@@ -146,8 +152,7 @@ static void put_step(struct pl_build *b, const struct pl_sdesc *d, bool is_guard
         s.guard = b->guard;
         s.guard_is_negated = b->guard_is_negated;
     }
-    struct pl_step *at =
-        b->is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    struct pl_step *at = next_step(b, b->is_in_entry);
     if (at != NULL)
         *at = s;
 }
@@ -248,117 +253,129 @@ static inline void remember(struct pl_build *b, uint32_t hash, int which)
 }
 
 /* A step that is not known; hash is its own. */
-static pl_reg put_value(struct pl_build *b, struct pl_step *s, const struct pl_opnd *opnds,
+static pl_reg put_value(struct pl_build *b, const struct pl_step *s, const struct pl_opnd *opnds,
                         uint32_t n, struct source_facts f, uint32_t hash)
 {
-    const bool can_move = is_pure(s->op) && !f.has_mutable;
+    const bool pure = is_pure(s->op), can_move = pure && !f.has_mutable;
     const int which = can_move && f.is_entry && !b->is_cold;
     const pl_reg dest = new_reg(b, dest_class(s), which == 1 ? PL_REG_ENTRY : 0);
-    s->opnds = push_opnds(b, dest, opnds, n);
-    if (!is_pure(s->op)) {
-        s->guard = b->guard;
-        s->guard_is_negated = b->guard_is_negated;
-    }
-    struct pl_step *at = which == 1 || b->is_in_entry ? pl_vec_push(b->arena, &b->entry)
-                                                      : pl_vec_push(b->arena, &b->body);
+    struct pl_step *at = next_step(b, which == 1 || b->is_in_entry);
     if (at == NULL)
         return dest;
     *at = *s;
+    at->opnds = push_opnds(b, dest, opnds, n);
+    if (!pure) {
+        at->guard = b->guard;
+        at->guard_is_negated = b->guard_is_negated;
+    }
     if (can_move && !f.has_list && (which == 1 || !b->is_in_entry))
         remember(b, hash, which);
     return dest;
 }
 
-pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
-{
-    struct pl_step s = start_step(d, d->n + 1u);
-    struct source_facts f = {.is_entry = true};
-    look_at(b, d->opnds, d->n, &f);
-    if (!is_pure(d->op) || f.has_mutable || f.has_list)
-        return put_value(b, &s, d->opnds, d->n, f, 0);
-    const uint32_t hash = hash_of(&s, d->opnds, d->n);
-    pl_reg known = find_known(b, f.is_entry, &s, d->opnds, d->n, hash);
-    if (known.id == 0 && f.is_entry && b->is_cold)
-        known = find_known(b, 0, &s, d->opnds, d->n, hash);
-    return known.id != 0 ? known : put_value(b, &s, d->opnds, d->n, f, hash);
-}
-
-/* ---- short forms ---- */
-
 /*
- * A step without attributes: index arithmetic asks for the same ones in each chunk of an access, more often than for new ones, so what
- * its operands are is looked at last. A step of a mutable register is never known.
+ * A pure step, found again or made. Index arithmetic asks for the same ones in each chunk of an access, more often than for new ones, so
+ * what its operands are is looked at last. A step of a mutable register is never known.
  */
-static pl_reg plain(struct pl_build *b, enum pl_step_op op, enum pl_stype t,
-                    const struct pl_opnd *opnds, uint8_t n)
+static pl_reg pure_value(struct pl_build *b, const struct pl_step *s, const struct pl_opnd *opnds,
+                         uint32_t n)
 {
-    struct pl_step s = {.op = (uint8_t)op, .type = (uint8_t)t, .n_opnds = (uint8_t)(n + 1)};
-    const uint32_t hash = hash_of(&s, opnds, n);
-    pl_reg known = find_known(b, 1, &s, opnds, n, hash);
+    const uint32_t hash = hash_of(s, opnds, n);
+    pl_reg known = find_known(b, 1, s, opnds, n, hash);
     if (known.id == 0)
-        known = find_known(b, 0, &s, opnds, n, hash);
+        known = find_known(b, 0, s, opnds, n, hash);
     if (known.id != 0)
         return known;
     struct source_facts f = {.is_entry = true};
     look_at(b, opnds, n, &f);
-    return put_value(b, &s, opnds, n, f, hash);
+    return put_value(b, s, opnds, n, f, hash);
+}
+
+static bool has_list(const struct pl_sdesc *d)
+{
+    for (uint32_t i = 0; i < d->n; i++)
+        if (d->opnds[i].kind == PL_OPND_LIST)
+            return true;
+    return false;
+}
+
+pl_reg pl_build_value(struct pl_build *b, const struct pl_sdesc *d)
+{
+    const struct pl_step s = start_step(d, d->n + 1u);
+    if (is_pure(d->op) && !has_list(d))
+        return pure_value(b, &s, d->opnds, d->n);
+    struct source_facts f = {.is_entry = true};
+    look_at(b, d->opnds, d->n, &f);
+    return put_value(b, &s, d->opnds, d->n, f, 0);
+}
+
+/* ---- short forms ---- */
+
+pl_reg pl_build_pure(struct pl_build *b, enum pl_step_op op, enum pl_stype t, enum pl_sattr attr,
+                     const struct pl_opnd *opnds, uint32_t n)
+{
+    const struct pl_step s = {.op = (uint8_t)op,
+                              .type = (uint8_t)t,
+                              .n_opnds = (uint8_t)(n + 1),
+                              .attrs = {(uint8_t)attr}};
+    PL_ASSERT(is_pure(s.op) &&
+              (attr == PL_SA_NONE || pl_sattrs[attr].cat == pl_step_infos[op].cats[0]));
+    return pure_value(b, &s, opnds, n);
 }
 
 pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x)
 {
-    return plain(b, op, t, &x, 1);
+    return pl_build_pure(b, op, t, PL_SA_NONE, &x, 1);
 }
 
 pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
                     struct pl_opnd y)
 {
-    return plain(b, op, t, (const struct pl_opnd[]){x, y}, 2);
+    return pl_build_pure(b, op, t, PL_SA_NONE, (const struct pl_opnd[]){x, y}, 2);
 }
 
 pl_reg pl_build_op3(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,
                     struct pl_opnd y, struct pl_opnd z)
 {
-    return plain(b, op, t, (const struct pl_opnd[]){x, y, z}, 3);
+    return pl_build_pure(b, op, t, PL_SA_NONE, (const struct pl_opnd[]){x, y, z}, 3);
 }
 
 pl_reg pl_build_compare(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t, struct pl_opnd x,
                         struct pl_opnd y)
 {
-    return pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_compare,
-                                                .type = (uint8_t)t,
-                                                .attrs = {(uint8_t)cmp},
-                                                .n = 2,
-                                                .opnds = {x, y}});
+    return pl_build_pure(b, PL_STEP_compare, t, cmp, (const struct pl_opnd[]){x, y}, 2);
 }
 
 pl_reg pl_build_compare_and(struct pl_build *b, enum pl_sattr cmp, enum pl_stype t,
                             struct pl_opnd x, struct pl_opnd y, pl_reg p)
 {
     return p.id == 0 ? pl_build_compare(b, cmp, t, x, y)
-                     : pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_compare_and,
-                                                            .type = (uint8_t)t,
-                                                            .attrs = {(uint8_t)cmp},
-                                                            .n = 3,
-                                                            .opnds = {x, y, pl_opnd_reg(p)}});
+                     : pl_build_pure(b, PL_STEP_compare_and, t, cmp,
+                                     (const struct pl_opnd[]){x, y, pl_opnd_reg(p)}, 3);
 }
 
 pl_reg pl_build_convert(struct pl_build *b, enum pl_stype to, enum pl_stype from,
                         enum pl_sattr rounding, struct pl_opnd x)
 {
-    return pl_build_value(b, &(struct pl_sdesc){.op = PL_STEP_convert,
-                                                .type = (uint8_t)to,
-                                                .from = (uint8_t)from,
-                                                .attrs = {(uint8_t)rounding},
-                                                .n = 1,
-                                                .opnds = {x}});
+    const struct pl_step s = {.op = PL_STEP_convert,
+                              .type = (uint8_t)to,
+                              .from = (uint8_t)from,
+                              .n_opnds = 2,
+                              .attrs = {(uint8_t)rounding}};
+    return pure_value(b, &s, &x, 1);
 }
 
 void pl_build_mov(struct pl_build *b, enum pl_stype t, pl_reg to, struct pl_opnd from)
 {
-    put_step(b,
-             &(struct pl_sdesc){
-                 .op = PL_STEP_mov, .type = (uint8_t)t, .n = 2, .opnds = {pl_opnd_reg(to), from}},
-             true);
+    struct pl_step *at = next_step(b, b->is_in_entry);
+    if (at == NULL)
+        return;
+    *at = (struct pl_step){.op = PL_STEP_mov,
+                           .type = (uint8_t)t,
+                           .n_opnds = 2,
+                           .guard = b->guard,
+                           .guard_is_negated = b->guard_is_negated,
+                           .opnds = push_opnds(b, to, &from, 1)};
 }
 
 void pl_build_do(struct pl_build *b, enum pl_step_op op)

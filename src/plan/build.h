@@ -69,6 +69,10 @@ void pl_build_step(struct pl_build *b, const struct pl_sdesc *d);
 /* A list operand, copied into the pool. */
 struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, uint32_t n);
 
+/* A pure step of few words: attr of the row's first category or none; no operand is a list. */
+pl_reg pl_build_pure(struct pl_build *b, enum pl_step_op op, enum pl_stype t, enum pl_sattr attr,
+                     const struct pl_opnd *opnds, uint32_t n);
+
 /* Short forms. */
 pl_reg pl_build_op1(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x);
 pl_reg pl_build_op2(struct pl_build *b, enum pl_step_op op, enum pl_stype t, struct pl_opnd x,

@@ -105,12 +105,11 @@ static struct pl_opnd op1(struct pl_lower *l, enum pl_step_op op, enum pl_stype 
 static struct pl_opnd rounded(struct pl_lower *l, enum pl_step_op op, enum pl_stype t,
                               enum pl_sattr rnd, uint32_t n, const struct pl_opnd *x)
 {
-    struct pl_sdesc d = {
-        .op = (uint8_t)op, .type = (uint8_t)t, .attrs = {(uint8_t)rnd}, .n = (uint8_t)n};
+    struct pl_opnd opnds[3];
     for (uint32_t i = 0; i < n; i++)
-        d.opnds[i] = x[i];
-    d.opnds[0] = pl_opnd_reg(pl_build_in_reg(&l->b, t, d.opnds[0]));
-    return pl_opnd_reg(pl_build_value(&l->b, &d));
+        opnds[i] = x[i];
+    opnds[0] = pl_opnd_reg(pl_build_in_reg(&l->b, t, opnds[0]));
+    return pl_opnd_reg(pl_build_pure(&l->b, op, t, rnd, opnds, n));
 }
 
 /* Half types take registers only. */
@@ -118,11 +117,10 @@ static struct pl_opnd half_op(struct pl_lower *l, enum pl_step_op op, enum pl_st
                               enum pl_sattr rnd, uint32_t n, const struct pl_opnd *x)
 {
     const enum pl_stype bits = pl_stypes[t].bits == 32 ? PL_ST_b32 : PL_ST_b16;
-    struct pl_sdesc d = {
-        .op = (uint8_t)op, .type = (uint8_t)t, .attrs = {(uint8_t)rnd}, .n = (uint8_t)n};
+    struct pl_opnd opnds[3];
     for (uint32_t i = 0; i < n; i++)
-        d.opnds[i] = pl_opnd_reg(pl_build_in_reg(&l->b, bits, x[i]));
-    return pl_opnd_reg(pl_build_value(&l->b, &d));
+        opnds[i] = pl_opnd_reg(pl_build_in_reg(&l->b, bits, x[i]));
+    return pl_opnd_reg(pl_build_pure(&l->b, op, t, rnd, opnds, n));
 }
 
 struct pl_opnd pl_elem_canonical(struct pl_lower *l, pl_dtype t, struct pl_opnd x)
@@ -650,9 +648,19 @@ static struct pl_opnd unary_reg(struct pl_lower *l, const struct pl_op *op, pl_d
     return elem_unary(l, (pl_op1)op->sub, t, rep, x[0]);
 }
 
+/* Integers of rank 0 that are known not to be below 0 are divided as unsigned ones, which takes the chip fewer instructions. */
+static bool divides_unsigned(const struct pl_lower *l, const struct pl_op *op, pl_dtype t)
+{
+    return (op->sub == PL_DIV || op->sub == PL_REM) && (t == PL_I32 || t == PL_I64) &&
+           op->shape.rank == 0 && pl_val_is_nonneg(l, op->args[0]) &&
+           pl_val_is_nonneg(l, op->args[1]);
+}
+
 static struct pl_opnd binary_reg(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
                                  enum pl_rep rep, const struct pl_opnd *x)
 {
+    if (divides_unsigned(l, op, t))
+        t = t == PL_I32 ? PL_U32 : PL_U64;
     return pl_elem_binary(l, (pl_op2)op->sub, t, rep, x[0], x[1]);
 }
 

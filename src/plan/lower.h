@@ -232,6 +232,7 @@ bool pl_affine_is_const(const struct pl_affine *a, int64_t *v);
 struct pl_opnd pl_lower_affine_on(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t,
                                   struct pl_opnd sum);
 bool pl_affine_is_entry(struct pl_lower *l, const struct pl_affine *a); /* all known in the entry */
+bool pl_val_is_nonneg(const struct pl_lower *l, uint32_t val);          /* of rank 0, an integer */
 bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a);
 bool pl_affine_same(const struct pl_affine *x, const struct pl_affine *y);
 /* Index type of a GMEM array: s32 where the fact I32 holds, else s64. */

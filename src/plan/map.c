@@ -40,10 +40,8 @@ struct pl_opnd pl_map_address(struct pl_lower *l, const struct pl_plan_map *m)
     const uint32_t i = pl_lower_param_index(
         l,
         (struct pl_plan_param){.kind = PL_PLAN_TENSOR_MAP, .map = (uint16_t)map, .n_bytes = 128});
-    pl_reg a =
-        pl_build_op1(&l->b, PL_STEP_param_address, PL_ST_NONE, pl_opnd_index(PL_OPND_PARAM, i));
-    struct pl_opnd address =
-        pl_opnd_reg(pl_build_op1(&l->b, PL_STEP_param_generic, PL_ST_NONE, pl_opnd_reg(a)));
+    struct pl_opnd address = pl_opnd_reg(
+        pl_build_op1(&l->b, PL_STEP_param_generic, PL_ST_NONE, pl_opnd_index(PL_OPND_PARAM, i)));
     if (is_new)
         prefetch_map(l, address);
     return address;

@@ -343,12 +343,14 @@ static bool is_nonneg(const struct pl_lower *l, uint32_t val, int depth)
     }
 }
 
+bool pl_val_is_nonneg(const struct pl_lower *l, uint32_t val) { return is_nonneg(l, val, 6); }
+
 bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a)
 {
     if (a->konst < 0)
         return false;
     for (int i = 0; i < a->n_terms; i++)
-        if (a->terms[i].scale < 0 || !is_nonneg(l, a->terms[i].val, 6))
+        if (a->terms[i].scale < 0 || !pl_val_is_nonneg(l, a->terms[i].val))
             return false;
     return true;
 }

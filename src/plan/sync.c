@@ -414,28 +414,48 @@ static struct pl_opnd parity_of(struct pl_lower *l, uint32_t bar)
     return pl_ix_and(&l->b, PL_ST_u32, bit, 1);
 }
 
-void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+/* The one wait for a barrier alone, executed once: its parity is known. */
+static bool is_only_wait(const struct pl_lower *l, uint32_t id, uint32_t group)
 {
-    (void)id;
-    const uint32_t group = l->fn->bars.data[op->bar].group;
-    const struct pl_bar_group *g = &l->fn->groups.data[group];
-    const pl_reg word = phase_word(l, group);
-    struct pl_opnd addr = pl_bar_addr(l, op->bar), i = bar_index(l, op->bar),
-                   parity = parity_of(l, op->bar), bit = pl_opnd_imm(1);
-    if (g->n_barriers > 1)
+    if (l->loop_depth != 0 || l->fn->groups.data[group].n_barriers != 1)
+        return false;
+    for (uint32_t other = 1; other < l->fn->ops.n; other++) {
+        const struct pl_op *op = pl_ir_op(l->fn, other);
+        if ((op->code == PL_OP_BARRIER_WAIT || op->code == PL_OP_BARRIER_TEST) && other != id &&
+            l->fn->bars.data[op->bar].group == group)
+            return false;
+    }
+    return true;
+}
+
+static void turn_phase(struct pl_lower *l, uint32_t bar)
+{
+    const uint32_t group = l->fn->bars.data[bar].group;
+    const struct pl_opnd word = pl_opnd_reg(phase_word(l, group)), i = bar_index(l, bar);
+    struct pl_opnd bit = pl_opnd_imm(1);
+    if (l->fn->groups.data[group].n_barriers > 1)
         bit =
             pl_opnd_is_imm(i)
                 ? pl_opnd_imm((int64_t)1 << i.imm)
                 : pl_opnd_reg(pl_build_op2(&l->b, PL_STEP_shl, PL_ST_b32,
                                            pl_opnd_reg(pl_build_in_reg(&l->b, PL_ST_b32, bit)), i));
-    wait_phase(l, op->bar, addr, parity);
+    pl_build_step(&l->b,
+                  &(struct pl_sdesc){
+                      .op = PL_STEP_xor, .type = PL_ST_b32, .n = 3, .opnds = {word, word, bit}});
+}
+
+void pl_lower_barrier_wait(struct pl_lower *l, uint32_t id, const struct pl_op *op)
+{
+    const uint32_t group = l->fn->bars.data[op->bar].group;
+    const struct pl_bar_group *g = &l->fn->groups.data[group];
+    const bool is_only = is_only_wait(l, id, group);
+    wait_phase(l, op->bar, pl_bar_addr(l, op->bar),
+               is_only ? pl_opnd_imm(g->starts_ready) : parity_of(l, op->bar));
     l->has_waits = true;
     if (l->unit_has_tensor && (g->orders_tensor_core || g->n_mma_arrivals != 0))
         pl_build_do(&l->b, PL_STEP_tensor_after);
-    pl_build_step(&l->b, &(struct pl_sdesc){.op = PL_STEP_xor,
-                                            .type = PL_ST_b32,
-                                            .n = 3,
-                                            .opnds = {pl_opnd_reg(word), pl_opnd_reg(word), bit}});
+    if (!is_only)
+        turn_phase(l, op->bar);
 }
 
 /* Does not wait, and does not count as one. Lanes may see different moments: true when all of them see the phase complete. */
