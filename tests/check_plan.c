@@ -493,6 +493,70 @@ START_TEST(meetings_of_warps_that_order_nothing_are_taken_out)
 }
 END_TEST
 
+/* ---- steps made again for other registers (pl_repeat) ---- */
+
+static struct pl_build *repeat_build;
+
+static struct pl_opnd step2(enum pl_step_op op, struct pl_opnd x, struct pl_opnd y)
+{
+    return pl_opnd_reg(pl_build_op2(repeat_build, op, PL_ST_u32, x, y));
+}
+
+/* (x + y) * y for the first operands, and then for these: were the steps made again? */
+static bool repeats(const struct pl_opnd first[2], const struct pl_opnd then[2])
+{
+    struct pl_repeat rep;
+    struct pl_opnd out, again;
+    pl_repeat_start(&rep, 2);
+    ck_assert(!pl_repeat_make(repeat_build, &rep, first, &out, 1));
+    pl_repeat_begin(repeat_build, &rep, first);
+    out = step2(PL_STEP_mul, step2(PL_STEP_add, first[0], first[1]), first[1]);
+    pl_repeat_end(repeat_build, &rep, &out, 1);
+    const uint32_t n = repeat_build->body.n;
+    if (!pl_repeat_make(repeat_build, &rep, then, &again, 1))
+        return false;
+    ck_assert_uint_eq(repeat_build->body.n, n + 2);
+    const struct pl_step *s = &repeat_build->body.data[n];
+    const struct pl_opnd *add = &repeat_build->out->pool.data[s[0].opnds],
+                         *mul = &repeat_build->out->pool.data[s[1].opnds];
+    ck_assert(s[0].op == PL_STEP_add && s[1].op == PL_STEP_mul);
+    ck_assert_uint_eq(add[1].u.reg.id, then[0].u.reg.id);
+    ck_assert_uint_eq(add[2].u.reg.id, then[1].u.reg.id);
+    ck_assert_uint_eq(mul[1].u.reg.id, add[0].u.reg.id);
+    ck_assert_uint_eq(mul[2].u.reg.id, then[1].u.reg.id);
+    ck_assert_uint_eq(mul[0].u.reg.id, again.u.reg.id);
+    ck_assert(mul[0].u.reg.id != out.u.reg.id);
+    return true;
+}
+
+START_TEST(steps_are_made_again_only_where_they_are_the_same)
+{
+    struct pl_arena arena = {0};
+    struct pl_steps out = {0};
+    struct pl_build b = {0};
+    struct pl_opnd r[8];
+    pl_build_init(&b, &arena, &out);
+    repeat_build = &b;
+    for (int i = 0; i < 8; i++)
+        r[i] = pl_opnd_reg(pl_build_reg(&b, PL_RC_B32));
+    const struct pl_opnd in_entry = pl_opnd_reg(
+        pl_build_op1(&b, PL_STEP_special, PL_ST_NONE, pl_opnd_index(PL_OPND_SREG, PL_SR_tid_x)));
+    ck_assert(repeats((struct pl_opnd[]){r[0], r[1]}, (struct pl_opnd[]){r[2], r[3]}));
+    /* Known from the last time: there is nothing to learn from. */
+    ck_assert(!repeats((struct pl_opnd[]){r[0], r[1]}, (struct pl_opnd[]){r[4], r[5]}));
+    /* The sum is known, the product is not: that of another register would be of the same sum. */
+    step2(PL_STEP_add, r[1], r[2]);
+    ck_assert(!repeats((struct pl_opnd[]){r[1], r[2]}, (struct pl_opnd[]){r[4], r[5]}));
+    /* One register twice does not say which of the two operands is meant. */
+    ck_assert(repeats((struct pl_opnd[]){r[4], r[4]}, (struct pl_opnd[]){r[5], r[5]}));
+    ck_assert(!repeats((struct pl_opnd[]){r[6], r[6]}, (struct pl_opnd[]){r[5], r[4]}));
+    /* Of what is known in the entry steps go there, and of constants there are none. */
+    ck_assert(!repeats((struct pl_opnd[]){r[2], r[4]}, (struct pl_opnd[]){in_entry, r[7]}));
+    ck_assert(!repeats((struct pl_opnd[]){r[2], r[5]}, (struct pl_opnd[]){r[7], pl_opnd_imm(0)}));
+    pl_arena_fini(&arena);
+}
+END_TEST
+
 /* ---- headers ---- */
 
 START_TEST(text_has_the_lowest_header_and_respects_a_cap)
@@ -535,6 +599,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, plans_that_no_target_takes_are_refused);
     tcase_add_test(t, barriers_that_order_nothing_are_taken_out);
     tcase_add_test(t, meetings_of_warps_that_order_nothing_are_taken_out);
+    tcase_add_test(t, steps_are_made_again_only_where_they_are_the_same);
     tcase_add_test(t, text_has_the_lowest_header_and_respects_a_cap);
     suite_add_tcase(s, t);
     return s;

@@ -418,3 +418,119 @@ pl_reg pl_build_in_reg(struct pl_build *b, enum pl_stype t, struct pl_opnd x)
         return x.u.reg;
     return pl_build_op1(b, PL_STEP_mov, t, x);
 }
+
+/* ---- steps made again ---- */
+
+static bool is_same_reg(const struct pl_opnd *x, const struct pl_opnd *y)
+{
+    return x->kind == PL_OPND_REG && y->kind == PL_OPND_REG && x->u.reg.id == y->u.reg.id;
+}
+
+/* Each operand that differs from register to register is one of the body, and those that were one register are. */
+static bool can_repeat(const struct pl_build *b, const struct pl_repeat *rep,
+                       const struct pl_opnd *x)
+{
+    for (uint32_t i = 0; i < rep->n_given; i++) {
+        if (!rep->is_splat[i] &&
+            (x[i].kind != PL_OPND_REG || x[i].is_negated || pl_build_is_entry(b, x[i].u.reg)))
+            return false;
+        for (uint32_t j = 0; j < i; j++)
+            if (is_same_reg(&rep->given[i], &rep->given[j]) && !is_same_reg(&x[i], &x[j]))
+                return false;
+    }
+    return !b->is_in_entry && !pl_arena_is_exhausted(b->arena);
+}
+
+void pl_repeat_begin(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *x)
+{
+    rep->first = b->body.n;
+    for (uint32_t i = 0; i < rep->n_given; i++)
+        rep->given[i] = x[i];
+}
+
+/* Where operand o comes from, in step `at`. False: nobody can tell. */
+static bool find_source(const struct pl_build *b, const struct pl_repeat *rep, uint32_t at,
+                        const struct pl_opnd *o, struct pl_repeat_opnd *from)
+{
+    *from = (struct pl_repeat_opnd){.same = *o, .given = -1, .made = -1};
+    if (o->kind == PL_OPND_IMM)
+        return true;
+    if (o->kind != PL_OPND_REG || o->is_negated)
+        return false;
+    for (uint32_t i = 0; i < at; i++)
+        if (rep->made[i].id == o->u.reg.id)
+            from->made = (int8_t)i;
+    for (uint32_t i = 0; i < rep->n_given; i++)
+        if (rep->given[i].kind == PL_OPND_REG && rep->given[i].u.reg.id == o->u.reg.id)
+            from->given = (int8_t)i;
+    return from->made >= 0 || from->given >= 0 || pl_build_is_entry(b, o->u.reg);
+}
+
+static bool learn_step(const struct pl_build *b, struct pl_repeat *rep, uint32_t at)
+{
+    const struct pl_step *s = &b->body.data[rep->first + at];
+    const struct pl_opnd *opnds = &b->out->pool.data[s->opnds];
+    bool differs = false;
+    if (!is_pure(s->op) || s->n_opnds > 1 + PL_REPEAT_OPNDS || opnds[0].kind != PL_OPND_REG)
+        return false;
+    rep->steps[at] = *s;
+    rep->made[at] = opnds[0].u.reg;
+    for (uint32_t i = 0; i + 1 < s->n_opnds; i++) {
+        struct pl_repeat_opnd *from = &rep->opnds[at][i];
+        if (!find_source(b, rep, at, &opnds[i + 1], from))
+            return false;
+        differs |= from->made >= 0 || (from->given >= 0 && !rep->is_splat[from->given]);
+    }
+    return differs;
+}
+
+void pl_repeat_end(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *outs,
+                   uint32_t n_outs)
+{
+    const uint32_t n = b->body.n - rep->first;
+    const bool is_first = !rep->is_tried;
+    rep->is_tried = true;
+    if (!is_first || n > PL_REPEAT_STEPS || !can_repeat(b, rep, rep->given))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (!learn_step(b, rep, i))
+            return;
+    for (uint32_t i = 0; i < n_outs; i++) {
+        uint32_t m = 0;
+        while (m < n && !(outs[i].kind == PL_OPND_REG && !outs[i].is_negated &&
+                          rep->made[m].id == outs[i].u.reg.id))
+            m++;
+        if (m == n)
+            return;
+        rep->outs[i] = (uint8_t)m;
+    }
+    rep->n_steps = n;
+}
+
+bool pl_repeat_make(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *x,
+                    struct pl_opnd *outs, uint32_t n_outs)
+{
+    if (rep->n_steps == 0 || !can_repeat(b, rep, x))
+        return false;
+    for (uint32_t k = 0; k < rep->n_steps; k++) {
+        const uint32_t n = rep->steps[k].n_opnds - 1u, first = b->out->pool.n;
+        struct pl_opnd *o = extend(b, n + 1);
+        struct pl_step *at = next_step(b, false);
+        const pl_reg dest = new_reg(b, pl_reg_class(rep->made[k]), 0);
+        if (o == NULL || at == NULL)
+            return false;
+        *at = rep->steps[k];
+        at->opnds = first;
+        o[0] = pl_opnd_reg(dest);
+        for (uint32_t i = 0; i < n; i++) {
+            const struct pl_repeat_opnd *from = &rep->opnds[k][i];
+            o[i + 1] = from->made >= 0    ? pl_opnd_reg(rep->made[from->made])
+                       : from->given >= 0 ? x[from->given]
+                                          : from->same;
+        }
+        rep->made[k] = dest;
+    }
+    for (uint32_t i = 0; i < n_outs; i++)
+        outs[i] = pl_opnd_reg(rep->made[rep->outs[i]]);
+    return true;
+}

@@ -98,6 +98,49 @@ void pl_build_jump(struct pl_build *b, uint32_t label, pl_reg guard,
 pl_reg pl_build_in_reg(struct pl_build *b, enum pl_stype t, struct pl_opnd x);
 
 /*
+ * What is done to one register of an array is done to all of them. The steps made for the first are learnt, when each is pure and reads
+ * only what was given, what another of them made, and what is known in the entry; for the others they are made again without a look.
+ *
+ *     pl_repeat_start(&rep, n);
+ *     for each register, with x[n] its operands:
+ *         if (!pl_repeat_make(b, &rep, x, outs, n_outs)) {
+ *             pl_repeat_begin(b, &rep, x);
+ *             ... make outs[n_outs] from x ...
+ *             pl_repeat_end(b, &rep, outs, n_outs);
+ *         }
+ *
+ * Operands that are the same for all registers are known to be so: is_splat.
+ */
+enum { PL_REPEAT_STEPS = 12, PL_REPEAT_OPNDS = 3, PL_REPEAT_GIVEN = 3, PL_REPEAT_OUTS = 2 };
+struct pl_repeat {
+    uint32_t n_given;
+    bool is_splat[PL_REPEAT_GIVEN];
+    bool is_tried; /* the first register decides */
+    uint32_t first, n_steps;
+    struct pl_opnd given[PL_REPEAT_GIVEN];
+    struct pl_step steps[PL_REPEAT_STEPS];
+    struct pl_repeat_opnd {
+        struct pl_opnd same;
+        int8_t given, made; /* which of them; -1: none */
+    } opnds[PL_REPEAT_STEPS][PL_REPEAT_OPNDS];
+    pl_reg made[PL_REPEAT_STEPS];
+    uint8_t outs[PL_REPEAT_OUTS];
+};
+static inline void pl_repeat_start(struct pl_repeat *rep, uint32_t n_given)
+{
+    rep->n_given = n_given;
+    rep->n_steps = 0;
+    rep->is_tried = false;
+    for (uint32_t i = 0; i < PL_REPEAT_GIVEN; i++)
+        rep->is_splat[i] = false;
+}
+bool pl_repeat_make(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *x,
+                    struct pl_opnd *outs, uint32_t n_outs);
+void pl_repeat_begin(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *x);
+void pl_repeat_end(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *outs,
+                   uint32_t n_outs);
+
+/*
  * Integer arithmetic with folding, on registers and constants of one of s32 u32 s64 u64. Constants are canonical: sign- or
  * zero-extended to 64 bits by the type.
  */

@@ -301,18 +301,29 @@ void pl_lower_cast(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_lval out = pl_lval_make(l, to, in.lay);
     if (out.regs == NULL)
         return; /* memory ran out */
-    if (out.rep == PL_REP_HALF2) {
-        for (uint32_t r = 0; r < out.n_regs; r++) {
-            const struct pl_opnd x[2] = {pl_lval_elem(l, &in, 2 * r),
-                                         pl_lval_elem(l, &in, 2 * r + 1)};
-            out.regs[r] = pair_cast(l, from, to, x);
+    const bool is_pair = out.rep == PL_REP_HALF2,
+               widens = in.rep == PL_REP_HALF2 && from == PL_BF16 && to == PL_F32;
+    const uint32_t n_outs = widens ? 2 : 1;
+    struct pl_repeat rep;
+    pl_repeat_start(&rep, is_pair ? 2 : 1);
+    for (uint32_t r = 0; r * n_outs < out.n_regs; r++) {
+        struct pl_opnd *outs = &out.regs[r * n_outs], x[2];
+        if (widens) {
+            x[0] = in.regs[r];
+        } else {
+            x[0] = pl_lval_elem(l, &in, is_pair ? 2 * r : r);
+            x[1] = is_pair ? pl_lval_elem(l, &in, 2 * r + 1) : pl_opnd_none();
         }
-    } else if (in.rep == PL_REP_HALF2 && from == PL_BF16 && to == PL_F32) {
-        for (uint32_t r = 0; 2 * r < out.n_regs; r++) /* none when memory ran out */
-            widen_pair(l, in.regs[r], &out.regs[2 * r]);
-    } else {
-        for (uint32_t r = 0; r < out.n_regs; r++)
-            out.regs[r] = pl_elem_cast(l, from, to, pl_lval_elem(l, &in, r));
+        if (pl_repeat_make(&l->b, &rep, x, outs, n_outs))
+            continue;
+        pl_repeat_begin(&l->b, &rep, x);
+        if (is_pair)
+            outs[0] = pair_cast(l, from, to, x);
+        else if (widens)
+            widen_pair(l, x[0], outs);
+        else
+            outs[0] = pl_elem_cast(l, from, to, x[0]);
+        pl_repeat_end(&l->b, &rep, outs, n_outs);
     }
     l->vals[id] = out;
 }

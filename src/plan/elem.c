@@ -589,6 +589,13 @@ static struct pl_lay joint_lay(const struct pl_lval *v, uint32_t n)
 typedef struct pl_opnd reg_function(struct pl_lower *l, const struct pl_op *op, pl_dtype t,
                                     enum pl_rep rep, const struct pl_opnd *x);
 
+static void start_repeat(struct pl_repeat *rep, const struct pl_lval *in, uint32_t n)
+{
+    pl_repeat_start(rep, n);
+    for (uint32_t i = 0; i < n; i++)
+        rep->is_splat[i] = in[i].lay.is_splat;
+}
+
 /* Apply f to each register of up to three operands of one dtype and one layout. */
 static void by_register(struct pl_lower *l, uint32_t id, const struct pl_op *op, reg_function *f)
 {
@@ -605,10 +612,16 @@ static void by_register(struct pl_lower *l, uint32_t id, const struct pl_op *op,
         return;
     }
     struct pl_lval out = pl_lval_make(l, op->dtype, lay);
+    struct pl_repeat rep;
+    start_repeat(&rep, in, n);
     for (uint32_t r = 0; r < out.n_regs; r++) {
         for (uint32_t i = 0; i < n; i++)
             x[i] = pl_lval_unit(l, &in[i], out.rep, r);
+        if (pl_repeat_make(&l->b, &rep, x, &out.regs[r], 1))
+            continue;
+        pl_repeat_begin(&l->b, &rep, x);
         out.regs[r] = f(l, op, op->dtype, out.rep, x);
+        pl_repeat_end(&l->b, &rep, &out.regs[r], 1);
     }
     l->vals[id] = out;
 }
