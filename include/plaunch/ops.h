@@ -15,7 +15,7 @@ extern "C" {
 
 /* ---- elementwise ---- */
 
-/* X(enumerator, name, dtypes: F float, I integer, B pred; any of them) */
+/* X(enumerator, name, dtypes: F float, I integer, both of 16 bits or more, B pred; any of them). pl_cast narrower ones. */
 #define PL_OP1_LIST(X)                                                                             \
     X(NEG, "neg", "FI")                                                                            \
     X(ABS, "abs", "FI")                                                                            \
@@ -195,7 +195,12 @@ typedef struct pl_store_opt {
     pl_oob oob; /* AUTO or PROMISE */
 } pl_store_opt;
 
-/* GMEM, SMEM, REGS. A whole ref as a value: rank 0 is uniform. TMEM refs have their own asynchronous loads and stores. */
+/*
+ * What a unit did to SMEM, and to elements of GMEM (rank-0 refs), it sees as a sequential program would, whichever thread did it. Of
+ * parts of arrays in GMEM a thread sees what it stored itself: pl_bar_sync comes before a load by other threads of the unit, as where
+ * the layout or the window is another one. Between units barriers order, pipes, semaphores, or pl_bar_sync of the CTA.
+ */
+/* GMEM, SMEM, REGS (whole variables). A whole ref as a value: rank 0 is uniform. TMEM refs have their own asynchronous loads and stores. */
 PL_API pl_val pl_load_at(pl_builder *b, pl_ref r, const pl_load_opt *o, pl_loc l);
 /* A rank-0 value or a literal fills the whole ref. */
 PL_API void pl_store_at(pl_builder *b, pl_ref r, pl_val v, const pl_store_opt *o, pl_loc l);
@@ -293,7 +298,10 @@ PL_API void pl_wait_smem_to_gmem_at(pl_builder *b, int32_t n_pending, int32_t is
                                     pl_loc l);
 /* Makes the unit's SMEM accesses visible to copies and matrix operations: proxy fence and unit barrier. */
 PL_API void pl_commit_smem_at(pl_builder *b, pl_loc l);
-/* A GMEM view of static extents, into L2. Advice: dropped, with a note in the plan, where its rows are not known to be 16-byte words. */
+/*
+ * A GMEM view of static extents, into L2. Advice: dropped, with a note in the plan, on chips without TMA and where its rows are not
+ * known to be 16-byte words.
+ */
 PL_API void pl_prefetch_at(pl_builder *b, pl_ref src, pl_loc l);
 /*
  * To a cluster peer's SMEM (pl_peer): registers go out by st.async, completion on bar in the *peer* (one mbarrier, SMEM). Arrays

@@ -4,6 +4,9 @@
  * The builder, first half: what a kernel body is made of. Values, refs, views, allocation, barriers, pipes, blocks, schedules.
  * (plaunch/ops.h has the operations.) A body is traced once per variant; each call appends to the trace.
  *
+ * The builder is the one that the body was given, and handles are numbers of its trace: neither is kept for another body, where the same
+ * number is something else.
+ *
  * Every function is exported as pl_x_at(..., pl_loc) or pl_x_begin(..., pl_loc) (the ABI, for bindings in other languages); the
  * macro pl_x supplies file and line. Builder calls never fail visibly: the first error is kept as a diagnostic with the place,
  * the result is poison (id 0), and poison is silent everywhere. Finishing the trace reports all independent diagnostics.
@@ -501,7 +504,10 @@ static inline pl_block pl_for_in_(pl_builder *b, pl_vvv_ a, pl_loc l)
 {
     return pl_for_begin(b, a.x, a.y, a.z, l);
 }
-/* Run-time loops: lo, hi, step are integers of one dtype; the step is positive. C loops around builder calls unroll. */
+/*
+ * Run-time loops: lo, hi, step are integers of one dtype, where i32 indexes (pl_program_id, the value of a loop) and literals widen to
+ * i64; the step is positive. C loops around builder calls unroll.
+ */
 #define PL_FOR(b, i, lo, hi)                                                                       \
     PL_BLOCK_IV_(                                                                                  \
         i, pl_for_in_(b, PL_IN_ORDER_(pl_vvv_, PL_V(b, lo), PL_V(b, hi), PL_V(b, 1)), PL_LOC))

@@ -107,7 +107,9 @@ void pl_lower_prefetch(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     struct pl_plan_map m;
     int64_t n_boxes[PL_MAX_RANK];
     (void)id;
-    if (!pl_view_has_rows(l, op->refs[0]))
+    if (!l->has_tma)
+        pl_lower_note(l, op, "not prefetched: the chip has no bulk prefetch");
+    else if (!pl_view_has_rows(l, op->refs[0]))
         pl_lower_note(l, op, "not prefetched: rows of 16-byte words are not known");
     else if (is_run(l, g))
         prefetch_run(l, op->refs[0]);
