@@ -261,7 +261,10 @@ CUresult pl_launch_prepare(struct pl_context *ctx, CUfunction func, const CUlaun
         return r;
     if (f->module->ctx != ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    struct pl_kernel_work k = {.function = f, .handle = pl_obj_handle(&f->obj)};
+    struct pl_kernel_work k = {.function = f,
+                               .handle = pl_obj_handle(&f->obj),
+                               .stack_bytes = ctx->limits[CU_LIMIT_STACK_SIZE],
+                               .heap_bytes = ctx->limits[CU_LIMIT_MALLOC_HEAP_SIZE]};
     struct pl_say say;
     pl_say_init(&say);
     r = finish(&say, check_all(f, config, &k, &say.diags));

@@ -87,6 +87,8 @@ static CUresult run_kernel(struct pl_context *ctx, const struct pl_kernel_work *
         .cluster = {k->cluster[0], k->cluster[1], k->cluster[2]},
         .dynamic_shared_bytes = k->dynamic_bytes,
         .is_cooperative = k->is_cooperative,
+        .stack_bytes = k->stack_bytes,
+        .heap_bytes = k->heap_bytes,
     };
     struct pl_emu_fault f = {0};
     if (pl_emu_launch(ctx->device->emu, &launch, &f))

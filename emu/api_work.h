@@ -52,6 +52,7 @@ struct pl_kernel_work {
     CUfunction handle; /* of function: tells whether it is still loaded */
     uint32_t grid[3], block[3], cluster[3];
     uint32_t dynamic_bytes;
+    size_t stack_bytes, heap_bytes; /* the context's limits at the launch */
     bool is_cooperative;
     int priority;
     void *params; /* n_params_bytes, owned */

@@ -230,10 +230,12 @@ static enum pl_emu_status call_malloc(struct pl_emu_warp *w, const struct pl_emu
 {
     const struct pl_emu_call *c = ins->extra;
     struct pl_emu_device *dev = w->cta->cluster->grid->device;
+    uint64_t heap_bytes = w->cta->cluster->grid->heap_bytes;
     PL_EMU_FOR_LANES (lane, w->mask) {
         uint64_t n = read_arg(w, c, 0, lane);
         pthread_mutex_lock(&dev->lock);
-        bool fits = n != 0 && n <= dev->config.heap_bytes - dev->heap_used_bytes;
+        bool fits =
+            n != 0 && dev->heap_used_bytes <= heap_bytes && n <= heap_bytes - dev->heap_used_bytes;
         if (fits)
             dev->heap_used_bytes += n;
         pthread_mutex_unlock(&dev->lock);

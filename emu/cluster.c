@@ -83,7 +83,7 @@ static uint32_t local_stride(const struct pl_emu_grid *g)
 {
     uint32_t n = PL_EMU_LOCAL_BASE + g->entry->deepest_bytes;
     if (g->entry->is_deep_unknown)
-        n += g->device->config.stack_bytes;
+        n += g->stack_bytes;
     return (n + 15) / 16 * 16; /* exact: the byte behind it is out of bounds */
 }
 

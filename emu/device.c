@@ -200,6 +200,13 @@ static bool add_workspace(const struct pl_emu_device *d, struct pl_emu_grid *g)
     return true;
 }
 
+static uint32_t stack_bytes(const struct pl_emu_device *d, const struct pl_emu_launch *l)
+{
+    enum { MOST = 1 << 28 };
+    uint32_t wanted = l->stack_bytes < MOST ? (uint32_t)l->stack_bytes : MOST;
+    return wanted > d->config.stack_bytes ? wanted : d->config.stack_bytes;
+}
+
 static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const uint32_t cluster[3],
                 struct pl_emu_fault *fault)
 {
@@ -221,6 +228,8 @@ static bool run(struct pl_emu_device *d, const struct pl_emu_launch *l, const ui
                             .dynamic_shared_bytes = l->dynamic_shared_bytes,
                             .params = params,
                             .params_n_bytes = f->info.param_n_bytes,
+                            .stack_bytes = stack_bytes(d, l),
+                            .heap_bytes = l->heap_bytes != 0 ? l->heap_bytes : d->config.heap_bytes,
                             .is_explicit_cluster = n_ctas > 1 || f->info.is_explicit_cluster};
     memcpy(g.grid, l->grid, sizeof g.grid);
     memcpy(g.block, l->block, sizeof g.block);

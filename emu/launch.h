@@ -125,6 +125,8 @@ struct pl_emu_launch {
     uint32_t cluster[3]; /* 0 or 1: the entry's own, else none */
     uint32_t dynamic_shared_bytes;
     bool is_cooperative; /* gets a workspace, whose address is in %envreg1 (high) and %envreg2 */
+    uint64_t stack_bytes, heap_bytes; /* at least so much stack for calls of unknown depth; what
+                                         malloc may give in all, 0: as the device is configured */
 };
 
 /*

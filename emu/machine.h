@@ -214,8 +214,10 @@ struct pl_emu_grid {
     uint32_t dynamic_shared_bytes;
     uint8_t *params; /* the entry's parameter block; address PL_EMU_PARAM_WINDOW + offset */
     uint32_t params_n_bytes;
-    uint64_t id;        /* %gridid */
-    uint64_t workspace; /* of a cooperative launch: its address; else 0 */
+    uint64_t id;          /* %gridid */
+    uint64_t workspace;   /* of a cooperative launch: its address; else 0 */
+    uint32_t stack_bytes; /* a thread, for calls of unknown depth */
+    uint64_t heap_bytes;  /* of malloc, all grids together */
     bool is_explicit_cluster;
     struct pl_emu_sched *sched;    /* emu/sched.c */
     struct pl_emu_race_grid *race; /* CHECK=race */

@@ -142,6 +142,80 @@ START_TEST(limits_and_configurations)
 }
 END_TEST
 
+/* deep: n calls of 1 KiB each, one in another. heap: what malloc gives for n bytes. */
+static const char limits_ptx[] = ".version 7.8\n"
+                                 ".target sm_80\n"
+                                 ".address_size 64\n"
+                                 ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+                                 ".func down(.reg .u32 n)\n"
+                                 "{\n"
+                                 "    .local .align 8 .b8 frame[1024];\n"
+                                 "    .reg .pred p;\n"
+                                 "    .reg .u32 less;\n"
+                                 "    st.local.u32 [frame+1020], n;\n"
+                                 "    setp.eq.u32 p, n, 0;\n"
+                                 "    @p bra done;\n"
+                                 "    sub.u32 less, n, 1;\n"
+                                 "    call down, (less);\n"
+                                 "done:\n"
+                                 "    ret;\n"
+                                 "}\n"
+                                 ".visible .entry deep(.param .u64 out, .param .u32 count)\n"
+                                 "{\n"
+                                 "    .reg .u64 o;\n"
+                                 "    .reg .u32 n;\n"
+                                 "    ld.param.u64 o, [out];\n"
+                                 "    ld.param.u32 n, [count];\n"
+                                 "    call down, (n);\n"
+                                 "    st.global.u32 [o], n;\n"
+                                 "    ret;\n"
+                                 "}\n"
+                                 ".visible .entry heap(.param .u64 out, .param .u32 count)\n"
+                                 "{\n"
+                                 "    .reg .u64 o, got;\n"
+                                 "    .reg .u32 n;\n"
+                                 "    .reg .pred p;\n"
+                                 "    .param .b64 bytes;\n"
+                                 "    .param .b64 result;\n"
+                                 "    ld.param.u64 o, [out];\n"
+                                 "    ld.param.u32 n, [count];\n"
+                                 "    cvt.u64.u32 got, n;\n"
+                                 "    st.param.b64 [bytes], got;\n"
+                                 "    call (result), malloc, (bytes);\n"
+                                 "    ld.param.b64 got, [result];\n"
+                                 "    setp.ne.u64 p, got, 0;\n"
+                                 "    selp.u32 n, 1, 0, p;\n"
+                                 "    st.global.u32 [o], n;\n"
+                                 "    ret;\n"
+                                 "}\n";
+
+START_TEST(limits_are_kept)
+{
+    begin();
+    CUmodule m;
+    CUfunction deep, heap;
+    CUdeviceptr p;
+    uint32_t n = 12u << 20;
+    void *params[] = {&p, &n};
+    ok(cu.cuModuleLoadData(&m, limits_ptx));
+    ok(cu.cuModuleGetFunction(&deep, m, "deep"));
+    ok(cu.cuModuleGetFunction(&heap, m, "heap"));
+    ok(cu.cuMemAlloc_v2(&p, 4));
+    ok(launch_one(heap, NULL, params));
+    ck_assert_uint_eq(read_word(p), 0); /* more than 8 MiB */
+    ok(cu.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32u << 20));
+    ok(launch_one(heap, NULL, params));
+    ck_assert_uint_eq(read_word(p), 1);
+    n = 300;
+    ok(cu.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 400 * 1024));
+    ok(launch_one(deep, NULL, params));
+    ck_assert_uint_eq(read_word(p), 300);
+    n = 500;
+    ok(launch_one(deep, NULL, params));
+    gives(cu.cuCtxSynchronize(), HARDWARE_STACK_ERROR);
+}
+END_TEST
+
 /* ---- memory ------------------------------------------------------------------------------------------------------------ */
 
 START_TEST(memory_is_accounted)
@@ -806,6 +880,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, stack_has_a_limit);
     tcase_add_test(t, context_destroyed_by_another_thread);
     tcase_add_test(t, limits_and_configurations);
+    tcase_add_test(t, limits_are_kept);
     suite_add_tcase(s, t);
     t = tcase_create("memory");
     tcase_add_checked_fixture(t, driver_open, NULL);
