@@ -389,6 +389,47 @@ static bool finish_entries(struct pl_emu_program *p, struct pl_arena *scratch)
     return true;
 }
 
+/* ---- sizes that no chip has, as ptxas refuses them -------------------------------------------------------------------------------------- */
+
+/* PTX ISA, "Kernel Function Parameters". */
+static uint32_t most_params(const struct pl_ptx_module *m)
+{
+    enum { OLD_BYTES = 4352, BYTES = 32764, FROM_VERSION = 81, FROM_SM = 70 };
+    return m->version >= FROM_VERSION && m->sm >= FROM_SM ? BYTES : OLD_BYTES;
+}
+
+static void check_entry_size(const struct pl_emu_func *f, struct pl_diags *diags)
+{
+    enum { MOST_STATIC_BYTES = 48 * 1024 };
+    struct pl_where where = {.line = (int)f->line};
+    uint32_t most = most_params(&f->program->module);
+    if (f->shared_bytes > MOST_STATIC_BYTES)
+        pl_d_emu_too_large(diags, where, f->info.name, f->shared_bytes, "static shared memory",
+                           MOST_STATIC_BYTES);
+    if (f->info.param_n_bytes > most)
+        pl_d_emu_too_large(diags, where, f->info.name, f->info.param_n_bytes, "parameters", most);
+}
+
+static bool check_sizes(const struct pl_emu_program *p, struct pl_diags *diags)
+{
+    enum { MOST_CONST_BYTES = 64 * 1024 };
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->module.funcs.n; i++)
+        if (p->funcs[i]->info.is_entry && p->funcs[i]->has_body)
+            check_entry_size(p->funcs[i], diags);
+    for (uint32_t i = 0; i < p->module.vars.n; i++) {
+        const struct pl_ptx_var *v = &p->module.vars.data[i];
+        uint64_t align = v->align_bytes < 1 ? 1 : v->align_bytes, before = n;
+        if (v->space != PL_PTX_SPACE_CONST)
+            continue;
+        n = (n + align - 1) / align * align + v->n_bytes;
+        if (n > MOST_CONST_BYTES && before <= MOST_CONST_BYTES)
+            pl_d_emu_too_large(diags, (struct pl_where){.line = (int)v->line}, "the module", n,
+                               "constant memory", MOST_CONST_BYTES);
+    }
+    return diags->n_errors == 0;
+}
+
 /* ---- load ------------------------------------------------------------------------------------------------------------------------------------- */
 
 static void set_fault(struct pl_emu_fault *fault, int code, uint32_t line, const char *text)
@@ -429,7 +470,7 @@ static bool load(struct pl_emu_program *p, const char *text, size_t n_bytes, str
     if (diags->n_errors != 0 || p->globals == NULL)
         return false;
     relocate(p);
-    return pl_emu_decode(p, diags) && finish_entries(p, diags->arena);
+    return pl_emu_decode(p, diags) && finish_entries(p, diags->arena) && check_sizes(p, diags);
 }
 
 bool pl_emu_program_load(struct pl_emu_device *d, const char *text, size_t n_bytes,
