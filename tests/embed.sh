@@ -16,7 +16,7 @@ flags=$(${PKG_CONFIG:-pkg-config} --cflags plaunch)
 shared=$(${PKG_CONFIG:-pkg-config} --libs plaunch)
 static="$libdir/libplaunch.a $(${PKG_CONFIG:-pkg-config} --static --libs plaunch | sed 's/-lplaunch//')"
 cc="${CC:-cc} -std=c11 -Wall -Wextra -Werror"
-cxx="${CXX:-c++} -std=c++17 -Wall -Wextra -Werror -Wno-missing-field-initializers"
+cxx="${CXX:-c++} -std=c++17 -Wall -Wextra -Wold-style-cast -Werror -Wno-missing-field-initializers"
 $cc $flags -o "$root/c-shared" "$top/tests/embed.c" $shared
 $cxx $flags -o "$root/cc-shared" "$top/tests/embed.cc" $shared
 $cc $flags -o "$root/c-static" "$top/tests/embed.c" $static

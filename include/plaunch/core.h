@@ -149,8 +149,8 @@ PL_API pl_dtype pl_dtype_find(const char *name); /* PL_DTYPE_NONE when unknown, 
 
 /* A set of dtypes: PL_DT(F32) | PL_DT(BF16). */
 typedef uint32_t pl_dtype_set;
-#define PL_DT(id) ((pl_dtype_set)1 << PL_##id)
-#define PL_DT_ANY (~(pl_dtype_set)0)
+#define PL_DT(id) (1u << PL_##id) /* no cast: C++ programs may forbid those of C */
+#define PL_DT_ANY (~0u)
 
 /* ---- shapes ---- */
 

@@ -76,7 +76,7 @@ static inline pl_val pl_v_(pl_builder *b, long long v) { return pl_lit_i(b, v); 
 static inline pl_val pl_v_(pl_builder *b, unsigned v) { return pl_lit_u(b, v); }
 static inline pl_val pl_v_(pl_builder *b, unsigned long v) { return pl_lit_u(b, v); }
 static inline pl_val pl_v_(pl_builder *b, unsigned long long v) { return pl_lit_u(b, v); }
-static inline pl_val pl_v_(pl_builder *b, float v) { return pl_lit_f(b, (double)v); }
+static inline pl_val pl_v_(pl_builder *b, float v) { return pl_lit_f(b, static_cast<double>(v)); }
 static inline pl_val pl_v_(pl_builder *b, double v) { return pl_lit_f(b, v); }
 #define PL_V(b, x) pl_v_((b), (x))
 extern "C" {
