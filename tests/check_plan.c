@@ -512,11 +512,11 @@ static bool repeats(const struct pl_opnd first[2], const struct pl_opnd then[2])
     pl_repeat_begin(repeat_build, &rep, first);
     out = step2(PL_STEP_mul, step2(PL_STEP_add, first[0], first[1]), first[1]);
     pl_repeat_end(repeat_build, &rep, &out, 1);
-    const uint32_t n = repeat_build->body.n;
+    const uint32_t n = repeat_build->steps[0].n;
     if (!pl_repeat_make(repeat_build, &rep, then, &again, 1))
         return false;
-    ck_assert_uint_eq(repeat_build->body.n, n + 2);
-    const struct pl_step *s = &repeat_build->body.data[n];
+    ck_assert_uint_eq(repeat_build->steps[0].n, n + 2);
+    const struct pl_step *s = &repeat_build->steps[0].data[n];
     const struct pl_opnd *add = &repeat_build->out->pool.data[s[0].opnds],
                          *mul = &repeat_build->out->pool.data[s[1].opnds];
     ck_assert(s[0].op == PL_STEP_add && s[1].op == PL_STEP_mul);

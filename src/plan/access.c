@@ -42,11 +42,23 @@ void pl_linear_coords(struct pl_lower *l, const pl_shape *s, struct pl_coord lin
         out[0] = lin;
 }
 
+static struct pl_opnd thread_start(struct pl_lower *l, uint32_t vec)
+{
+    if (l->start.vec == vec && l->start.unit_threads == l->unit_threads)
+        return l->start.thread;
+    const struct pl_opnd at = pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec));
+    if (pl_build_is_entry(&l->b, at.u.reg)) {
+        l->start.vec = vec;
+        l->start.unit_threads = l->unit_threads;
+        l->start.thread = at;
+    }
+    return at;
+}
+
 static struct pl_coord chunk_start(struct pl_lower *l, const struct pl_lay *lay, uint32_t k)
 {
     const uint32_t vec = lay->vec;
-    return (struct pl_coord){.thread =
-                                 pl_ix_mul(&l->b, PL_ST_u32, pl_lower_rank(l), pl_opnd_imm(vec)),
+    return (struct pl_coord){.thread = thread_start(l, vec),
                              .bound = l->unit_threads * vec,
                              .konst = (int64_t)k * l->unit_threads * vec};
 }
@@ -417,15 +429,39 @@ static void add_swizzled(struct pl_lower *l, struct sum *s, const struct pl_smem
     add_term(s, pl_ix_xor(&l->b, PL_ST_u32, c, pl_ix_shl(&l->b, PL_ST_u32, x, atom_log2)));
 }
 
-struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+/* Bytes from one element to the next along the last three axes of an array and before, where they do not depend on the place. */
+static bool find_strides(const struct pl_array *a, const struct pl_smem_place *p,
+                         int64_t strides_bytes[PL_MAX_RANK])
+{
+    const int rank = a->shape.rank;
+    const bool has_panels = p->panel_elems != p->n_cols && p->n_rows > 1;
+    int64_t n_bytes = p->slice_bytes;
+    if (p->swizzle != PL_PLAN_SWIZZLE_NONE || has_panels || a->dtype == PL_E2M1)
+        return false;
+    for (int j = rank - 3; j >= 0; j--) {
+        strides_bytes[j] = n_bytes;
+        n_bytes *= a->shape.d[j];
+    }
+    if (rank >= 2)
+        strides_bytes[rank - 2] = p->row_bytes;
+    if (rank >= 1)
+        strides_bytes[rank - 1] = pl_elem_bytes(a->dtype);
+    return true;
+}
+
+/* The bytes that a chunk's own constants make. */
+static int64_t konst_bytes(const struct pl_chunk_shared *c, const struct pl_ref_info *r,
+                           const struct pl_coord *at)
+{
+    int64_t n = 0;
+    for (int i = 0; i < r->shape.rank; i++)
+        n += at[i].konst * c->strides_bytes[r->axis_of[i]];
+    return n;
+}
+
+static struct pl_opnd find_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
-    const struct pl_ref_info *base = pl_ir_ref(l->fn, r->base);
-    if (base->view == PL_VIEW_RESHAPE) {
-        struct pl_coord inner[PL_MAX_RANK];
-        uint32_t parent = through_reshape(l, ref, at, inner);
-        return pl_shared_addr(l, parent, inner);
-    }
     const struct pl_array *a = &l->fn->arrays.data[r->array];
     const struct pl_smem_place *p = &l->places[r->array];
     const uint32_t es = pl_elem_bytes(a->dtype);
@@ -460,6 +496,27 @@ struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_
     s.terms[0] =
         (struct term){pl_opnd_reg(r->peer != 0 ? pl_peer_address(l, ref, start) : start), 1};
     return pl_opnd_addr(finish_sum(l, &s, PL_ST_u32), s.konst);
+}
+
+struct pl_opnd pl_shared_addr(struct pl_lower *l, uint32_t ref, const struct pl_coord *at)
+{
+    const struct pl_ref_info *r = pl_ir_ref(l->fn, ref);
+    struct pl_chunk_shared *c = &l->shared;
+    if (pl_ir_ref(l->fn, r->base)->view == PL_VIEW_RESHAPE) {
+        struct pl_coord inner[PL_MAX_RANK];
+        uint32_t parent = through_reshape(l, ref, at, inner);
+        return pl_shared_addr(l, parent, inner);
+    }
+    if (are_same_chunks(l, &c->of, ref, at))
+        return pl_opnd_addr(c->begin, c->offset_bytes + konst_bytes(c, r, at));
+    const struct pl_opnd addr = find_shared_addr(l, ref, at);
+    if (addr.u.reg.id != 0 &&
+        find_strides(&l->fn->arrays.data[r->array], &l->places[r->array], c->strides_bytes)) {
+        start_chunks(l, &c->of, ref, at);
+        c->begin = addr.u.reg;
+        c->offset_bytes = addr.imm - konst_bytes(c, r, at);
+    }
+    return addr;
 }
 
 /* ---- bounds ---- */

@@ -8,8 +8,8 @@ void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *
 {
     b->arena = arena;
     b->out = out;
-    pl_vec_reserve(arena, &b->entry, 64);
-    pl_vec_reserve(arena, &b->body, 256);
+    pl_vec_reserve(arena, &b->steps[1], 64);
+    pl_vec_reserve(arena, &b->steps[0], 256);
     pl_vec_reserve(arena, &out->pool, 1024);
     pl_vec_reserve(arena, &b->known[0], 128);
     pl_vec_reserve(arena, &b->known[1], 64);
@@ -18,14 +18,14 @@ void pl_build_init(struct pl_build *b, struct pl_arena *arena, struct pl_steps *
 
 void pl_build_finish(struct pl_build *b)
 {
-    uint32_t n = b->entry.n + b->body.n;
+    uint32_t n = b->steps[1].n + b->steps[0].n;
     struct pl_step *all = pl_arena_array(b->arena, n, sizeof *all);
     if (all == NULL)
         return;
-    if (b->entry.n != 0)
-        memcpy(all, b->entry.data, b->entry.n * sizeof *all);
-    if (b->body.n != 0)
-        memcpy(all + b->entry.n, b->body.data, b->body.n * sizeof *all);
+    if (b->steps[1].n != 0)
+        memcpy(all, b->steps[1].data, b->steps[1].n * sizeof *all);
+    if (b->steps[0].n != 0)
+        memcpy(all + b->steps[1].n, b->steps[0].data, b->steps[0].n * sizeof *all);
     b->out->list.data = all;
     b->out->list.n = b->out->list.cap = n;
 }
@@ -141,7 +141,15 @@ struct pl_opnd pl_build_list(struct pl_build *b, const struct pl_opnd *elems, ui
 /* Room for one more step, to be written whole; NULL when memory ran out. */
 static inline struct pl_step *next_step(struct pl_build *b, bool is_in_entry)
 {
-    return is_in_entry ? pl_vec_push(b->arena, &b->entry) : pl_vec_push(b->arena, &b->body);
+    struct pl_step *all = b->steps[is_in_entry].data;
+    if (b->steps[is_in_entry].n == b->steps[is_in_entry].cap) {
+        all = pl_vec_grown(b->arena, all, b->steps[is_in_entry].n, &b->steps[is_in_entry].cap,
+                           sizeof *all);
+        if (all == NULL)
+            return NULL;
+        b->steps[is_in_entry].data = all;
+    }
+    return &all[b->steps[is_in_entry].n++];
 }
 
 static void put_step(struct pl_build *b, const struct pl_sdesc *d, bool is_guarded)
@@ -228,7 +236,7 @@ static inline bool same_opnds(const struct pl_opnd *x, const struct pl_opnd *y, 
 static inline pl_reg find_known(const struct pl_build *b, int which, const struct pl_step *s,
                                 const struct pl_opnd *opnds, uint32_t n, uint32_t hash)
 {
-    const struct pl_step *steps = which == 1 ? b->entry.data : b->body.data;
+    const struct pl_step *steps = b->steps[which].data;
     const struct pl_known *known = b->known[which].data;
     for (uint32_t k = b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)]; k != 0;
          k = known[k - 1].previous) {
@@ -247,7 +255,7 @@ static inline void remember(struct pl_build *b, uint32_t hash, int which)
     struct pl_known *k = pl_vec_push(b->arena, &b->known[which]);
     if (k == NULL)
         return;
-    uint32_t n = which == 1 ? b->entry.n : b->body.n;
+    uint32_t n = b->steps[which].n;
     *k = (struct pl_known){hash, b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)], n - 1};
     b->buckets[which][hash & (PL_BUILD_BUCKETS - 1)] = b->known[which].n;
 }
@@ -443,7 +451,7 @@ static bool can_repeat(const struct pl_build *b, const struct pl_repeat *rep,
 
 void pl_repeat_begin(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *x)
 {
-    rep->first = b->body.n;
+    rep->first = b->steps[0].n;
     for (uint32_t i = 0; i < rep->n_given; i++)
         rep->given[i] = x[i];
 }
@@ -468,7 +476,7 @@ static bool find_source(const struct pl_build *b, const struct pl_repeat *rep, u
 
 static bool learn_step(const struct pl_build *b, struct pl_repeat *rep, uint32_t at)
 {
-    const struct pl_step *s = &b->body.data[rep->first + at];
+    const struct pl_step *s = &b->steps[0].data[rep->first + at];
     const struct pl_opnd *opnds = &b->out->pool.data[s->opnds];
     bool differs = false;
     if (!is_pure(s->op) || s->n_opnds > 1 + PL_REPEAT_OPNDS || opnds[0].kind != PL_OPND_REG)
@@ -487,7 +495,7 @@ static bool learn_step(const struct pl_build *b, struct pl_repeat *rep, uint32_t
 void pl_repeat_end(struct pl_build *b, struct pl_repeat *rep, const struct pl_opnd *outs,
                    uint32_t n_outs)
 {
-    const uint32_t n = b->body.n - rep->first;
+    const uint32_t n = b->steps[0].n - rep->first;
     const bool is_first = !rep->is_tried;
     rep->is_tried = true;
     if (!is_first || n > PL_REPEAT_STEPS || !can_repeat(b, rep, rep->given))
@@ -515,10 +523,10 @@ bool pl_repeat_make(struct pl_build *b, struct pl_repeat *rep, const struct pl_o
     for (uint32_t k = 0; k < rep->n_steps; k++) {
         const uint32_t n = rep->steps[k].n_opnds - 1u, first = b->out->pool.n;
         struct pl_opnd *o = extend(b, n + 1);
-        struct pl_step *at = next_step(b, false);
-        const pl_reg dest = new_reg(b, pl_reg_class(rep->made[k]), 0);
-        if (o == NULL || at == NULL)
+        struct pl_step *at = o == NULL ? NULL : next_step(b, false);
+        if (at == NULL)
             return false;
+        const pl_reg dest = new_reg(b, pl_reg_class(rep->made[k]), 0);
         *at = rep->steps[k];
         at->opnds = first;
         o[0] = pl_opnd_reg(dest);

@@ -17,9 +17,8 @@ struct pl_known; /* a pure step that may be reused */
 
 struct pl_build {
     struct pl_arena *arena;
-    struct pl_steps *out; /* pool, texts, register and label counts */
-    PL_VEC(struct pl_step) entry;
-    PL_VEC(struct pl_step) body;
+    struct pl_steps *out;                   /* pool, texts, register and label counts */
+    PL_VEC(struct pl_step) steps[2];        /* of the body, of the entry */
     PL_VEC(uint8_t) reg_facts[PL_RC_COUNT]; /* bits of enum pl_reg_fact */
     PL_VEC(struct pl_known) known[2];       /* of the body, of the entry */
     uint32_t buckets[2][PL_BUILD_BUCKETS];  /* newest known + 1 */

@@ -115,6 +115,11 @@ struct pl_chunk_addrs {
     struct pl_chunks of;
     struct pl_opnd begin, strides[PL_MAX_RANK];
 };
+struct pl_chunk_shared {
+    struct pl_chunks of;
+    pl_reg begin;
+    int64_t offset_bytes, strides_bytes[PL_MAX_RANK];
+};
 
 enum { PL_MAX_UNITS = 8 };
 
@@ -168,6 +173,11 @@ struct pl_lower {
     /* of the chunks asked for last */
     struct pl_chunk_bounds bounds;
     struct pl_chunk_addrs addrs;
+    struct pl_chunk_shared shared;
+    struct { /* where a thread's first chunk begins, known in the entry */
+        uint32_t vec, unit_threads;
+        struct pl_opnd thread;
+    } start;
 
     /* the executing unit */
     int32_t role_warpgroup, role_warp; /* -1: all, whole */
