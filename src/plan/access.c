@@ -624,16 +624,35 @@ static struct pl_opnd as_s32(struct pl_lower *l, enum pl_stype t, struct pl_opnd
     return pl_ix_convert(&l->b, PL_ST_s32, PL_ST_s64, v);
 }
 
+static int32_t first_like(const struct pl_fn *fn, int32_t param)
+{
+    while (fn->request.args[param].like != 0)
+        param = fn->request.args[param].like - 1;
+    return param;
+}
+
+/* The last axis of an array ends at a multiple of n elements, as it says itself or another that has its extents. */
+static bool is_last_whole(const struct pl_lower *l, const struct pl_array *a, uint32_t n)
+{
+    const struct pl_fn *fn = l->fn;
+    for (int32_t i = 0; a->param >= 0 && i < (int32_t)fn->request.n_args; i++) {
+        const struct pl_arg_facts *f = &fn->request.args[i];
+        if (f->is_present && !f->is_scalar && (f->facts & PL_FACT_WHOLE16) != 0 &&
+            first_like(fn, i) == first_like(fn, a->param) &&
+            128 % (n * (uint32_t)pl_dtype_bits(f->dtype)) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Base axis j of a bounded ref ends, and the window begins, at multiples of n elements. */
 static bool is_cut_at_multiples(const struct pl_lower *l, const struct pl_ref_info *r,
                                 const struct pl_array *a, int j, uint32_t n)
 {
-    const uint32_t bits = (uint32_t)pl_dtype_bits(a->dtype);
     bool is_end_fine = true;
     if (r->space == PL_SPACE_GMEM)
         is_end_fine = a->shape.d[j] >= 0 ? a->shape.d[j] % n == 0
-                                         : j == a->shape.rank - 1 && 128 % (n * bits) == 0 &&
-                                               pl_array_has_fact(l, a, PL_FACT_WHOLE16);
+                                         : j == a->shape.rank - 1 && is_last_whole(l, a, n);
     return is_end_fine && pl_affine_multiple(l->fn, &r->offset[j]) % n == 0 &&
            (!r->has_clip[j] || pl_affine_multiple(l->fn, &r->clip[j]) % n == 0);
 }

@@ -542,7 +542,9 @@ static void all_chunks(struct pass *p, bool is_bounded)
 static bool goes_by_chunks(const struct pass *p)
 {
     const int run = pl_lay_run_axis(&p->lay, p->shape->rank);
-    return p->lay.vec == 1 || (p->is_whole && pl_access_run(p->l, p->a->ref, run) >= p->lay.vec);
+    const uint32_t vec = pl_access_run(p->l, p->a->ref, run),
+                   es = pl_elem_bytes(pl_ir_ref(p->l->fn, p->a->ref)->dtype);
+    return p->lay.vec == 1 || (p->is_whole && (vec >= p->lay.vec || vec * es >= 16));
 }
 
 static void run_pass(struct pass *p)
