@@ -13,14 +13,16 @@ while read -r kernel chip limit; do
     printf 'compile/%s/%s\t5\t%s\t%s\t%s\tinstructions\n' "$kernel" "$chip" $each $each $each
     within "$kernel for $chip" $each "$limit"
 done <<LIMITS
-copy sm_80 171000
-copy sm_90a 138000
-scale sm_90a 318000
-add sm_80 255000
-add sm_90a 276000
-softmax sm_90a 840000
-matmul sm_80 2705000
-matmul sm_90a 1990000
-matmul sm_100a 1497000
+copy sm_80 166000
+copy sm_90a 137000
+scale sm_80 258000
+scale sm_90a 280000
+cast sm_80 205000
+add sm_80 239000
+add sm_90a 254000
+softmax sm_90a 800000
+matmul sm_80 2675000
+matmul sm_90a 1958000
+matmul sm_100a 1484000
 LIMITS
 exit $status
