@@ -249,50 +249,50 @@ CUresult pl_cuStreamCopyAttributes(CUstream dst, CUstream src)
 
 /* ---- memory operations ------------------------------------------------------------------------------------------------ */
 
-static CUresult submit_value(CUstream stream, enum pl_work_kind kind, struct pl_value_work v)
+static CUresult make_value(enum pl_work_kind kind, struct pl_value_work v, struct pl_work *w)
 {
-    struct pl_stream *s;
-    CUresult r = pl_stream_find(stream, &s);
-    if (r != CUDA_SUCCESS)
-        return r;
     struct pl_side side = pl_side_of(v.address);
-    if (v.address % v.n_bytes != 0 || (side.device == NULL && pl_alloc_find(v.address) == NULL) ||
+    unsigned known = kind == PL_WORK_WRITE_VALUE
+                         ? 1u /* without a barrier before it, which each write here has */
+                         : CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH;
+    if ((v.flags & ~known) != 0 || v.address % v.n_bytes != 0 ||
+        (side.device == NULL && pl_alloc_find(v.address) == NULL) ||
         !pl_side_is_inside(&side, v.n_bytes, 1, 1))
         return CUDA_ERROR_INVALID_VALUE;
     v.device = side.device;
-    struct pl_work w = {.kind = kind, .value = v};
-    return pl_stream_submit(s, &w, NULL, NULL);
+    *w = (struct pl_work){.kind = kind, .value = v};
+    return CUDA_SUCCESS;
+}
+
+static CUresult submit_value(CUstream stream, enum pl_work_kind kind, struct pl_value_work v)
+{
+    struct pl_stream *s;
+    struct pl_work w;
+    CUresult r = pl_stream_find(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = make_value(kind, v, &w);
+    return r != CUDA_SUCCESS ? r : pl_stream_submit(s, &w, NULL, NULL);
 }
 
 CUresult pl_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
                                     unsigned int flags)
 {
-    if (flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    return submit_value(stream, PL_WORK_WRITE_VALUE,
-                        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 4});
+    return submit_value(
+        stream, PL_WORK_WRITE_VALUE,
+        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 4, .flags = flags});
 }
 
 CUresult pl_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
                                     unsigned int flags)
 {
-    if (flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    return submit_value(stream, PL_WORK_WRITE_VALUE,
-                        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 8});
-}
-
-/* Which comparison, and the flush of remote writes, which has none to flush here. */
-static bool are_wait_flags(unsigned flags)
-{
-    return (flags & ~(unsigned)(CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH)) == 0;
+    return submit_value(
+        stream, PL_WORK_WRITE_VALUE,
+        (struct pl_value_work){.address = addr, .value = value, .n_bytes = 8, .flags = flags});
 }
 
 CUresult pl_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
                                    unsigned int flags)
 {
-    if (!are_wait_flags(flags))
-        return CUDA_ERROR_INVALID_VALUE;
     return submit_value(
         stream, PL_WORK_WAIT_VALUE,
         (struct pl_value_work){.address = addr, .value = value, .n_bytes = 4, .flags = flags});
@@ -301,27 +301,27 @@ CUresult pl_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t
 CUresult pl_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
                                    unsigned int flags)
 {
-    if (!are_wait_flags(flags))
-        return CUDA_ERROR_INVALID_VALUE;
     return submit_value(
         stream, PL_WORK_WAIT_VALUE,
         (struct pl_value_work){.address = addr, .value = value, .n_bytes = 8, .flags = flags});
 }
 
-static CUresult submit_mem_op(CUstream stream, const CUstreamBatchMemOpParams *op)
+/* *w: empty for what only orders or flushes, since each operation sees all before it. */
+static CUresult make_mem_op(const CUstreamBatchMemOpParams *op, struct pl_work *w)
 {
     const struct CUstreamMemOpWaitValueParams_st *v = &op->waitValue;
+    struct pl_value_work narrow = {
+        .address = v->address, .value = v->value, .n_bytes = 4, .flags = v->flags};
+    struct pl_value_work wide = {
+        .address = v->address, .value = v->value64, .n_bytes = 8, .flags = v->flags};
+    *w = (struct pl_work){.kind = PL_WORK_EMPTY};
     switch ((int)op->operation) {
-    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        return pl_cuStreamWaitValue32_v2(stream, v->address, v->value, v->flags);
-    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        return pl_cuStreamWaitValue64_v2(stream, v->address, v->value64, v->flags);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        return pl_cuStreamWriteValue32_v2(stream, v->address, v->value, v->flags);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        return pl_cuStreamWriteValue64_v2(stream, v->address, v->value64, v->flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32: return make_value(PL_WORK_WAIT_VALUE, narrow, w);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64: return make_value(PL_WORK_WAIT_VALUE, wide, w);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32: return make_value(PL_WORK_WRITE_VALUE, narrow, w);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64: return make_value(PL_WORK_WRITE_VALUE, wide, w);
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-    case CU_STREAM_MEM_OP_BARRIER: return CUDA_SUCCESS; /* each operation sees all before it */
+    case CU_STREAM_MEM_OP_BARRIER: return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
 }
@@ -333,7 +333,13 @@ CUresult pl_cuStreamBatchMemOp_v2(CUstream stream, unsigned int n, CUstreamBatch
     CUresult r = pl_stream_find(stream, &s);
     if (r == CUDA_SUCCESS && (ops == NULL || n == 0 || n >= 256 || flags != 0))
         r = CUDA_ERROR_INVALID_VALUE; /* cuStreamBatchMemOp: count must be less than 256 */
-    for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++)
-        r = submit_mem_op(stream, &ops[i]);
+    struct pl_work w;
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++) /* a bad entry leaves nothing queued */
+        r = make_mem_op(&ops[i], &w);
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++) {
+        r = make_mem_op(&ops[i], &w);
+        if (r == CUDA_SUCCESS && w.kind != PL_WORK_EMPTY)
+            r = pl_stream_submit(s, &w, NULL, NULL);
+    }
     return r;
 }

@@ -493,8 +493,20 @@ START_TEST(batch_of_memory_operations)
     ck_assert_uint_eq(read_word(p), 1);
     gives(cu.cuStreamBatchMemOp_v2(a, 3, NULL, 0), INVALID_VALUE);
     gives(cu.cuStreamBatchMemOp_v2(a, 3, ops, 1), INVALID_VALUE);
+    ops[0].waitValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32; /* good, and before a bad one */
+    ops[0].waitValue.value = 8;
+    ops[0].waitValue.flags = 0;
     ops[1].operation = (CUstreamBatchMemOpType)9;
-    gives(cu.cuStreamBatchMemOp(b, 2, &ops[1], 0), INVALID_VALUE);
+    gives(cu.cuStreamBatchMemOp(b, 3, ops, 0), INVALID_VALUE);
+    ops[1].operation = CU_STREAM_MEM_OP_BARRIER;
+    ops[2].waitValue.flags = 2;
+    gives(cu.cuStreamBatchMemOp(b, 3, ops, 0), INVALID_VALUE);
+    ops[2].waitValue.flags = 0;
+    ops[2].waitValue.address = q + 2;
+    gives(cu.cuStreamBatchMemOp(b, 3, ops, 0), INVALID_VALUE);
+    ok(cu.cuStreamSynchronize(b));
+    ck_assert_uint_eq(read_word(p), 1);
+    ck_assert_uint_eq(read_word(q), 5);
 }
 END_TEST
 
