@@ -23,7 +23,8 @@ static struct view view_of(const struct pl_function *f)
 
 static uint32_t max_threads(const struct view *v)
 {
-    uint32_t by_registers = v->info->n_regs == 0 ? 1024 : REGISTERS_SM / v->info->n_regs / 32 * 32;
+    uint32_t by_registers =
+        v->info->least_regs == 0 ? 1024 : REGISTERS_SM / v->info->least_regs / 32 * 32;
     return v->info->max_threads < by_registers ? v->info->max_threads : by_registers;
 }
 

@@ -107,8 +107,8 @@ static CUresult check_block(const struct pl_function *f, const CUlaunchConfig *c
         pl_d_launch_threads(ds, nowhere, info->name, n_threads, info->max_threads);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (info->n_regs * ((n_threads + 31) / 32 * 32) > 65536) {
-        pl_d_launch_registers(ds, nowhere, info->name, info->n_regs, n_threads);
+    if (info->least_regs * ((n_threads + 31) / 32 * 32) > 65536) {
+        pl_d_launch_registers(ds, nowhere, info->name, info->least_regs, n_threads);
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     }
     uint32_t most = pl_function_max_dynamic(f);

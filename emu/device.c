@@ -172,6 +172,8 @@ uint32_t pl_emu_occupancy(const struct pl_emu_device *d, const struct pl_emu_fun
     uint32_t by_threads = d->config.threads_per_sm / (warps * PL_EMU_LANES);
     uint32_t regs_of_warp = (func->info.n_regs * PL_EMU_LANES + 255) / 256 * 256;
     uint32_t by_regs = d->config.regs_per_sm / (regs_of_warp * warps);
+    if (by_regs == 0 && func->info.least_regs * warps * PL_EMU_LANES <= d->config.regs_per_sm)
+        by_regs = 1;
     uint32_t by_shared = d->config.shared_per_sm_bytes / (shared + PL_EMU_SHARED_RESERVED_BYTES);
     n = by_threads < n ? by_threads : n;
     n = by_regs < n ? by_regs : n;

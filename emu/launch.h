@@ -80,6 +80,7 @@ struct pl_emu_func_info {
     uint32_t local_bytes; /* a thread */
     uint32_t
         n_regs; /* an estimate: most 32-bit registers alive at once, capped at 255 and .maxnreg */
+    uint32_t least_regs;     /* what an assembler can hardly do without: half of the estimate */
     uint32_t max_threads;    /* of a CTA: .maxntid or .reqntid, else 1024 */
     uint32_t req_block[3];   /* .reqntid; 0: none */
     uint32_t req_cluster[3]; /* .reqnctapercluster; 0: none */

@@ -140,6 +140,7 @@ static void describe_func(struct pl_emu_program *p, const struct pl_ptx_func *f,
     info->is_explicit_cluster = f->is_explicit_cluster;
     info->min_ctas_per_sm = f->min_nctapersm;
     info->n_regs = pl_emu_regs_estimate(&p->module, f, &p->arena);
+    info->least_regs = info->n_regs / 2;
 }
 
 static bool make_funcs(struct pl_emu_program *p)
@@ -336,7 +337,7 @@ static void count_launch_regs(const struct reach *r, struct pl_emu_func *entry)
         return;
     n = n > MOST ? MOST : n;
     entry->launch_regs = inc != 0 && inc < n ? inc : n;
-    entry->info.n_regs = entry->launch_regs;
+    entry->info.n_regs = entry->info.least_regs = entry->launch_regs;
 }
 
 /* Is there a cycle among the functions that are called? Depth-first, colours in `state`: 1 open, 2 done. */
