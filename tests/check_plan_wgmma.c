@@ -371,6 +371,61 @@ START_TEST(a_wait_in_a_role_is_for_its_own_products)
 }
 END_TEST
 
+/* Products that nobody waits for, or on one way only, before the body ends: outside roles, in one, in a loop that is left. */
+enum unwaited {
+    UNWAITED,
+    UNWAITED_ON_A_BRANCH,
+    UNWAITED_IN_A_ROLE,
+    UNWAITED_IN_A_LOOP,
+    N_UNWAITED
+};
+
+static void unwaited_body(pl_builder *b, const void *params)
+{
+    const enum unwaited how = *(const enum unwaited *)params;
+    const pl_shape s = PL_SHAPE(64, 64);
+    pl_ref acc = pl_acc(b, PL_F32, s), left = pl_smem(b, PL_BF16, s, PL_SWIZZLE_AUTO),
+           right = pl_smem(b, PL_BF16, s, PL_SWIZZLE_AUTO), z = pl_param(b, 2);
+    pl_val block = pl_program_id(b, 0); /* 0 */
+    pl_store(b, left, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, 0), s)));
+    pl_store(b, right, pl_load(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, 0, 0), s)));
+    pl_commit_smem(b);
+    pl_wgmma(b, acc, left, right);
+    pl_store(b, pl_tile(b, z, PL_OFF(b, 0, 0), s), pl_acc_load(b, acc));
+    if (how == UNWAITED || how == UNWAITED_ON_A_BRANCH)
+        pl_wgmma(b, acc, left, right);
+    if (how == UNWAITED_ON_A_BRANCH)
+        PL_IF(b, pl_gt(b, block, 0)) { pl_wgmma_wait(b, 0); }
+    if (how == UNWAITED_IN_A_ROLE)
+        PL_WARPGROUP(b, 0) { pl_wgmma(b, acc, left, right); }
+    if (how == UNWAITED_IN_A_LOOP)
+        PL_LOOP(b)
+        {
+            pl_wgmma(b, acc, left, right);
+            pl_break_if(b, pl_eq(b, block, 0));
+            pl_wgmma_wait(b, 0);
+        }
+}
+TENSORS(unwaited, 2, 1);
+
+START_TEST(products_end_before_the_body_does)
+{
+    random_turn(&rnd, _i);
+    const enum unwaited how = (enum unwaited)_i;
+    struct factors f = {.a = PL_BF16, .b = PL_BF16, .m = 64, .n = 64, .k = 64, .b_is_across = true};
+    const struct product_run r = {.kernel = &unwaited,
+                                  .params = &how,
+                                  .params_bytes = sizeof how,
+                                  .arch = 90,
+                                  .number = _i,
+                                  .policy = "late",
+                                  .checks_races = true,
+                                  .out = PL_F32,
+                                  .f = &f};
+    run_product(&r);
+}
+END_TEST
+
 /* ---- registers moved between warpgroups ---- */
 
 struct share_params {
@@ -521,6 +576,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, values_are_multiplied_as_memory_is, 0, N_VAL_CASES);
     tcase_add_loop_test(t, stores_come_behind_the_products_of_all_warps, 0, N_SLOW);
     tcase_add_loop_test(t, a_wait_in_a_role_is_for_its_own_products, 0, PL_COUNT(policies));
+    tcase_add_loop_test(t, products_end_before_the_body_does, 0, N_UNWAITED);
     tcase_add_loop_test(t, registers_are_shared_out_within_the_pool, 0, 6);
     tcase_add_loop_test(t, spills_are_foreseen, 0, 4);
     tcase_add_loop_test(t, operands_that_cannot_be_read_are_refused, 0, 3);

@@ -302,7 +302,8 @@ struct pl_hazard_state *pl_hazard_save(struct pl_lower *l)
                                   .cta_scratch_is_read = l->cta_scratch_is_read,
                                   .has_no_wgmma = l->has_no_wgmma,
                                   .has_values_in_flight = l->has_values_in_flight,
-                                  .has_pending_out = l->has_pending_out};
+                                  .has_pending_out = l->has_pending_out,
+                                  .has_products = l->has_products};
     return s;
 }
 
@@ -318,6 +319,7 @@ void pl_hazard_restore(struct pl_lower *l, const struct pl_hazard_state *s)
     l->has_no_wgmma = s->has_no_wgmma;
     l->has_values_in_flight = s->has_values_in_flight;
     l->has_pending_out = s->has_pending_out;
+    l->has_products = s->has_products;
 }
 
 /* Two paths meet. */
@@ -338,6 +340,7 @@ void pl_hazard_merge(struct pl_lower *l, const struct pl_hazard_state *s)
     l->has_no_wgmma &= s->has_no_wgmma;
     l->has_values_in_flight |= s->has_values_in_flight;
     l->has_pending_out |= s->has_pending_out;
+    l->has_products |= s->has_products;
 }
 
 void pl_hazard_add(struct pl_lower *l, struct pl_hazard_state **to)

@@ -202,7 +202,7 @@ static void lower_role(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     l->n_role_warpgroups = n;
     l->role_warp = op->axis;
     l->unit_threads = is_warp ? 32 : 128;
-    l->has_pending_out = l->has_no_wgmma = false;
+    l->has_pending_out = l->has_products = l->has_no_wgmma = false;
     l->unit_has_tensor = pl_block_has_tensor(l, op->n, op->axis);
     lower_scoped(l, op->regions[0]);
     pl_drain_out(l);

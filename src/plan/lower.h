@@ -96,7 +96,7 @@ struct pl_hazard_state {
     struct pl_hazard *arrays;
     struct pl_tmem_state tmem;
     bool has_waits, scratch_is_read, cta_scratch_is_read;
-    bool has_no_wgmma, has_values_in_flight, has_pending_out;
+    bool has_no_wgmma, has_values_in_flight, has_pending_out, has_products;
 };
 
 /* Chunks of one ref, in one scope, whose places differ in their constants only; and what they share, by base axis (access.c). */
@@ -191,6 +191,7 @@ struct pl_lower {
     bool
         has_values_in_flight; /* matrix operations may still read registers of values made in this loop */
     bool has_waits; /* threads of the unit may still be at a barrier that its leader has passed */
+    bool has_products;    /* of wgmma, that the unit has issued since it last waited for all */
     bool has_pending_out; /* the unit has issued copies out since it last waited for all */
     bool has_idle_label;
     bool waits_for_grid; /* without the body asking: pl_lower_grid_order() */
@@ -332,9 +333,10 @@ struct pl_matrix_words {
 void pl_matrix_move(struct pl_lower *l, uint32_t ref, const struct pl_lay *lay,
                     enum pl_matrix_way way, struct pl_matrix_words w);
 enum pl_stype pl_matrix_operand_type(pl_dtype t); /* f32 as tf32 */
-/* All 32-bit words of an operand in registers, in the order of its chunks; a value that is the same everywhere is spread. */
-/* Until no matrix operation reads a value of this loop from registers. */
+/* Until no matrix operation reads a value of this loop from registers; until none is in flight. */
 void pl_wgmma_settle(struct pl_lower *l);
+void pl_wgmma_drain(struct pl_lower *l);
+/* All 32-bit words of an operand in registers, in the order of its chunks; a value that is the same everywhere is spread. */
 pl_reg *pl_matrix_operand_words(struct pl_lower *l, uint32_t val, pl_layout_kind kind);
 
 /* ---- shared memory (smem.c) ---- */

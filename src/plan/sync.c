@@ -555,6 +555,7 @@ void pl_lower_epilogue(struct pl_lower *l)
 {
     const bool has_tmem = l->plan->launch.tmem_columns != 0;
     pl_drain_out(l);
+    pl_wgmma_drain(l); /* they read shared memory too */
     pl_tmem_settle(
         l); /* then no fence is wanted: giving columns back is no asynchronous operation */
     if (l->n_ctas > 1) /* nobody leaves while a peer may still reach into its memory */

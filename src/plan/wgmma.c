@@ -14,8 +14,14 @@ static void do_wait(struct pl_lower *l, int64_t n_pending)
     pl_hazard_products_end(l);
     if (n_pending == 0) {
         l->has_no_wgmma = true;
-        l->has_values_in_flight = false;
+        l->has_values_in_flight = l->has_products = false;
     }
+}
+
+void pl_wgmma_drain(struct pl_lower *l)
+{
+    if (l->has_products)
+        do_wait(l, 0);
 }
 
 void pl_wgmma_settle(struct pl_lower *l)
@@ -47,6 +53,7 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const pl_reg first =
         op->n_args == 0 ? yes : pl_build_in_reg(&l->b, PL_ST_pred, pl_lower_scalar(l, op->args[0]));
     l->has_no_wgmma = false;
+    l->has_products = true;
     pl_build_do(&l->b, PL_STEP_wgmma_fence);
     for (uint32_t k = 0; k < n_steps; k++)
         for (uint32_t m = 0; m < n_blocks; m++)
@@ -99,6 +106,7 @@ void pl_lower_wgmma_val(struct pl_lower *l, uint32_t id, const struct pl_op *op)
         return;
     pl_reg yes = pl_build_op1(&l->b, PL_STEP_mov, PL_ST_pred, pl_opnd_imm(1));
     l->has_no_wgmma = false;
+    l->has_products = true;
     pl_build_do(&l->b, PL_STEP_wgmma_fence);
     for (uint32_t k = 0; k < n_steps; k++)
         for (uint32_t m = 0; m < n_blocks; m++) {
