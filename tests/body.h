@@ -26,6 +26,7 @@ enum {
     BODY_MAX_TENSORS = 14,
     BODY_MAX_SMEM = 5,
     BODY_MAX_TMEM = 4,
+    BODY_MAX_ACCS = 3,
     BODY_MAX_PIPES = 4,
     BODY_MAX_ELEMS = 2048
 };
@@ -106,6 +107,12 @@ struct body_tmem {
     bool is_shared;
 };
 
+/* An accumulator in registers, (64, n_columns): whole numbers. */
+struct body_acc {
+    pl_dtype t;
+    int32_t n_columns;
+};
+
 /* How the first operand of a product comes to where the tensor core reads it. */
 enum body_way { BODY_BY_COPY, BODY_BY_THREADS, BODY_TMEM_BY_THREADS, BODY_TMEM_BY_COPY };
 
@@ -132,11 +139,12 @@ struct body {
     bool has_roles;
     int32_t scalars[2];
     pl_fact_set facts; /* specialised by all tensors */
-    int32_t n_stmts, n_tensors, n_smem, n_tmem;
+    int32_t n_stmts, n_tensors, n_smem, n_tmem, n_accs;
     struct body_stmt stmts[BODY_MAX_STMTS];
     struct body_tensor tensors[BODY_MAX_TENSORS];
     struct body_smem smem[BODY_MAX_SMEM];
     struct body_tmem tmem[BODY_MAX_TMEM];
+    struct body_acc accs[BODY_MAX_ACCS];
     int32_t n_pipes;
     struct body_pipe pipes[BODY_MAX_PIPES];
     struct body_walk walk;
@@ -161,9 +169,10 @@ static inline pl_shape body_tmem_shape(const struct body *p, int32_t k)
 /* The next statements are SLOTs that only hold more views. */
 static inline int32_t body_n_more(enum body_kind k)
 {
-    return k == BODY_TMEM_MMA ? 2
-                              : k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT ||
-                                    k == BODY_ROWS || k == BODY_REDUCE_OUT;
+    return k == BODY_TMEM_MMA || k == BODY_ACC_ADD
+               ? 2
+               : k == BODY_COPY_IN || k == BODY_COPY_OUT || k == BODY_PRODUCT || k == BODY_ROWS ||
+                     k == BODY_REDUCE_OUT;
 }
 
 static inline bool body_is_region(enum body_kind k)

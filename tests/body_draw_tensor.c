@@ -1,4 +1,7 @@
-/* Statements of tensor memory, on the chips that have it. Sums there are of whole numbers, so that no order of additions matters. */
+/*
+ * Statements of tensor memory and of accumulators in registers, on the chips that have them. Sums there are of whole numbers, so that no
+ * order of additions matters.
+ */
 #include "tests/body_draw.h"
 
 #include "base/debug.h"
@@ -223,5 +226,76 @@ bool draw_TMEM_MMA(struct draw *d)
     draw_block(d, draw_between(d, 1, 3));
     draw_add(d, BODY_WAIT, PL_DTYPE_NONE, NULL)->args[0] = mma;
     d->busy_tmem = BODY_NONE;
+    return true;
+}
+
+/* ---- accumulators of wgmma ---- */
+
+static int32_t find_acc(struct draw *d, pl_dtype t)
+{
+    struct body *p = d->p;
+    for (int32_t k = 0; k < p->n_accs; k++)
+        if (p->accs[k].t == t && draw_chance(d, 70))
+            return k;
+    if (p->n_accs == BODY_MAX_ACCS)
+        return BODY_NONE;
+    p->accs[p->n_accs] = (struct body_acc){t, 8 * draw_between(d, 1, 4)};
+    return p->n_accs++;
+}
+
+bool draw_ACC_ADD(struct draw *d)
+{
+    static const pl_dtype types[] = {PL_F16, PL_BF16, PL_I8, PL_E4M3, PL_E5M2};
+    if (d->p->arch != 90)
+        return false;
+    const pl_dtype t = types[draw_below(d, PL_COUNT(types))];
+    const int32_t acc = find_acc(d, draw_is_float(t) ? PL_F32 : PL_I32);
+    if (acc < 0)
+        return false;
+    const int64_t k = 256 / pl_dtype_bits(t) * draw_between(d, 1, 2);
+    const pl_shape left = PL_SHAPE(64, k), right = PL_SHAPE(d->p->accs[acc].n_columns, k);
+    struct body_view x, y;
+    if (!draw_input_view(d, t, &left, PL_SCOPE_WARPGROUP, &x) ||
+        !draw_input_view(d, t, &right, PL_SCOPE_WARPGROUP, &y))
+        return false;
+    d->p->tensors[x.base].is_small = d->p->tensors[y.base].is_small = true;
+    const int32_t pred =
+        draw_chance(d, 30) ? draw_pick(d, DRAW_PREDS, NULL, WANT_SCALAR) : BODY_NONE;
+    struct body_stmt *s = draw_add(d, BODY_ACC_ADD, PL_DTYPE_NONE, NULL);
+    s->n = acc;
+    s->op = draw_chance(d, 45); /* x in registers: always added */
+    s->axis = s->op == 1 || draw_chance(d, 70);
+    s->args[0] = s->op == 1 ? BODY_NONE : pred;
+    s->lit_i = draw_chance(d, 30) ? draw_below(d, 2) : -1; /* waits until so many are unfinished */
+    draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = x;
+    draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = y;
+    return true;
+}
+
+bool draw_ACC_LOAD(struct draw *d)
+{
+    if (d->p->n_accs == 0)
+        return false;
+    const int32_t k = draw_below(d, d->p->n_accs);
+    const pl_shape shape = PL_SHAPE(64, d->p->accs[k].n_columns);
+    draw_add(d, BODY_ACC_LOAD, d->p->accs[k].t, &shape)->n = k;
+    return true;
+}
+
+bool draw_ACC_INIT(struct draw *d)
+{
+    if (d->p->n_accs == 0)
+        return false;
+    const int32_t k = draw_below(d, d->p->n_accs);
+    const pl_shape shape = PL_SHAPE(64, d->p->accs[k].n_columns);
+    int32_t i = draw_pick(d, (pl_dtype_set)1 << d->p->accs[k].t, &shape, WANT_ANY);
+    if (i < 0)
+        i = draw_pick(d, (pl_dtype_set)1 << d->p->accs[k].t, NULL, WANT_SCALAR);
+    if (i < 0 || !draw_stmt(d, i)->is_integral || draw_stmt(d, i)->hi > MOST_STORED ||
+        draw_stmt(d, i)->lo < -MOST_STORED)
+        return false;
+    struct body_stmt *s = draw_add(d, BODY_ACC_INIT, PL_DTYPE_NONE, NULL);
+    s->n = k;
+    s->args[0] = i;
     return true;
 }

@@ -21,6 +21,7 @@ struct machine {
     uint64_t *val[MAX_UNITS][BODY_MAX_STMTS]; /* values and variables */
     uint64_t *smem[MAX_UNITS][BODY_MAX_SMEM]; /* of each unit its own part */
     uint64_t *tmem[MAX_UNITS][BODY_MAX_TMEM]; /* the CTA's as its units see it, which is alike */
+    uint64_t *acc[MAX_UNITS][BODY_MAX_ACCS];
     struct tiles tiles[MAX_UNITS][BODY_MAX_PIPES]; /* by CTA */
     int32_t n_taken[MAX_UNITS][BODY_MAX_PIPES];
 };
@@ -493,6 +494,34 @@ static void eval_UNION(struct machine *m, int32_t u, int32_t i)
 
 static void eval_PREFETCH(struct machine *m, int32_t u, int32_t i) { (void)m, (void)u, (void)i; }
 
+static int64_t n_of_acc(const struct machine *m, int32_t k)
+{
+    return 64 * (int64_t)m->p->accs[k].n_columns;
+}
+
+static void eval_ACC_ADD(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    const bool adds = s->args[0] >= 0 ? m->val[u][s->args[0]][0] != 0 : s->axis != 0;
+    uint64_t *acc = m->acc[u][s->n];
+    for (int64_t e = 0; e < n_of_acc(m, s->n); e++)
+        acc[e] = product(m, u, &stmt(m, i + 1)->view, &stmt(m, i + 2)->view, m->p->accs[s->n].t, e,
+                         adds ? acc[e] : 0);
+}
+
+static void eval_ACC_LOAD(struct machine *m, int32_t u, int32_t i)
+{
+    const int32_t k = stmt(m, i)->n;
+    memcpy(room(m, u, i), m->acc[u][k], (size_t)n_of_acc(m, k) * sizeof(uint64_t));
+}
+
+static void eval_ACC_INIT(struct machine *m, int32_t u, int32_t i)
+{
+    const struct body_stmt *s = stmt(m, i);
+    for (int64_t e = 0; e < n_of_acc(m, s->n); e++)
+        m->acc[u][s->n][e] = elem(m, u, s->args[0], e);
+}
+
 static void eval_EXCHANGE(struct machine *m, int32_t u, int32_t i)
 {
     const struct body_stmt *s = stmt(m, i);
@@ -725,12 +754,17 @@ void body_eval(struct body *p)
             const pl_shape s = body_tmem_shape(p, k);
             m->tmem[u][k] = calloc((size_t)body_n_elems(&s), sizeof(uint64_t));
         }
+    for (int32_t u = 0; u < m->n_units; u++)
+        for (int32_t k = 0; k < p->n_accs; k++)
+            m->acc[u][k] = calloc((size_t)n_of_acc(m, k), sizeof(uint64_t));
     eval_block(m, 0, p->n_stmts, UINT32_MAX >> (32 - m->n_units));
     for (int32_t u = 0; u < m->n_units; u++) {
         for (int32_t k = 0; k < p->n_smem; k++)
             free(m->smem[u][k]);
         for (int32_t k = 0; k < p->n_tmem; k++)
             free(m->tmem[u][k]);
+        for (int32_t k = 0; k < p->n_accs; k++)
+            free(m->acc[u][k]);
         for (int32_t i = 0; i < p->n_stmts; i++)
             free(m->val[u][i]);
     }

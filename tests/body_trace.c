@@ -507,6 +507,8 @@ static void allocate_for(struct tracer *t, int32_t i)
     const pl_barrier_desc each = {.n_barriers = t->p->n_warpgroups, .n_arrivals = 1};
     if (s->kind == BODY_PRODUCT && s->op == 1)
         allocate_product(t, i);
+    if (s->kind == BODY_ACC_ADD)
+        trace_allocate_operands(t, i, t->p->n_warpgroups);
     if (s->kind == BODY_TMEM_MMA)
         trace_allocate_mma(t, i);
     if (s->kind == BODY_COPY_IN || s->kind == BODY_ROWS || s->kind == BODY_SEND)
@@ -544,6 +546,7 @@ static void allocate(struct tracer *t)
                         a->has_leading ? trace_with_leading(p->n_warpgroups, a->s) : a->s, a->tr);
     }
     trace_allocate_tmem(t);
+    trace_allocate_accs(t);
     trace_allocate_pipes(t);
     for (int32_t i = 0; i < p->n_stmts; i++)
         if (!trace_stmt(t, i)->is_dropped)

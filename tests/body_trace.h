@@ -14,7 +14,7 @@ struct tracer {
     pl_ref slots[BODY_MAX_PIPES], second[BODY_MAX_PIPES];
     pl_val in[BODY_MAX_PIPES], out[BODY_MAX_PIPES]; /* slot that is held */
     pl_sched sched;
-    pl_ref acc[BODY_MAX_STMTS], tmem[BODY_MAX_TMEM];
+    pl_ref acc[BODY_MAX_STMTS], tmem[BODY_MAX_TMEM], accs[BODY_MAX_ACCS];
 };
 
 static inline const struct body_stmt *trace_stmt(const struct tracer *t, int32_t i)
@@ -38,6 +38,8 @@ void trace_allocate_pipes(struct tracer *t);
 /* ---- body_trace_tensor.c ---- */
 
 void trace_allocate_tmem(struct tracer *t);
+void trace_allocate_accs(struct tracer *t);
+void trace_allocate_operands(struct tracer *t, int32_t i, int32_t n);
 void trace_allocate_mma(struct tracer *t, int32_t i);
 void trace_clear_tmem(struct tracer *t);
 pl_bar trace_done(struct tracer *t, int32_t i); /* where a product of tensor memory arrives */

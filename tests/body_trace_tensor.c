@@ -1,4 +1,4 @@
-/* Statements of tensor memory through the public builder. */
+/* Statements of tensor memory, and of accumulators in registers, through the public builder. */
 #include "tests/body_trace.h"
 
 #include <string.h>
@@ -30,18 +30,25 @@ static bool is_issued_by_unit(const struct tracer *t, int32_t i)
     return !t->p->tmem[trace_stmt(t, i)->view.base].is_shared;
 }
 
-/* Operands, of each unit where it issues for itself. */
+/* Those of the SLOTs behind the statement, n times. */
+void trace_allocate_operands(struct tracer *t, int32_t i, int32_t n)
+{
+    const pl_dtype operand = operand_type(t, i);
+    for (int k = 1; k <= 2; k++) {
+        const pl_shape *shape = &trace_stmt(t, i + k)->view.s;
+        t->buf[i + k] = pl_smem(t->b, operand, trace_with_leading(n, *shape),
+                                pl_mma_transforms(t->b, operand, shape->d[1]));
+    }
+}
+
+/* Of each unit where it issues for itself. */
 void trace_allocate_mma(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
     const struct body_stmt *s = trace_stmt(t, i);
     const pl_dtype operand = operand_type(t, i);
     const int n = is_issued_by_unit(t, i) ? t->p->n_warpgroups : 1;
-    for (int k = 1; k <= 2; k++) {
-        const pl_shape *shape = &trace_stmt(t, i + k)->view.s;
-        t->buf[i + k] = pl_smem(b, operand, trace_with_leading(n, *shape),
-                                pl_mma_transforms(b, operand, shape->d[1]));
-    }
+    trace_allocate_operands(t, i, n);
     if (s->op >= BODY_TMEM_BY_THREADS)
         t->buf[i] = pl_tmem(b, operand, trace_with_leading(n, trace_stmt(t, i + 1)->view.s), 0);
     const pl_barrier_desc done = {.n_barriers = n, .n_arrivals = 1};
@@ -161,4 +168,58 @@ void trace_TMEM_MMA(struct tracer *t, int32_t i)
     pl_tcgen05_commit(b, trace_done(t, i));
     if (s->n == 0)
         pl_barrier_wait(b, trace_done(t, i));
+}
+
+/* ---- accumulators of wgmma ---- */
+
+static bool adds_to(const struct body *p, int32_t acc)
+{
+    for (int32_t i = 0; i < p->n_stmts; i++) {
+        const struct body_stmt *s = &p->stmts[i];
+        const bool is_use =
+            s->kind == BODY_ACC_ADD || s->kind == BODY_ACC_LOAD || s->kind == BODY_ACC_INIT;
+        if (is_use && !s->is_dropped && s->n == acc)
+            return true;
+    }
+    return false;
+}
+
+void trace_allocate_accs(struct tracer *t)
+{
+    for (int32_t k = 0; k < t->p->n_accs; k++)
+        if (adds_to(t->p, k))
+            t->accs[k] = pl_acc(t->b, t->p->accs[k].t, PL_SHAPE(64, t->p->accs[k].n_columns));
+}
+
+/* The operands of a statement are written again only when its own products have read them. */
+void trace_ACC_ADD(struct tracer *t, int32_t i)
+{
+    pl_builder *b = t->b;
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_ref left = pl_at(b, t->buf[i + 1], t->val[1]), right = pl_at(b, t->buf[i + 2], t->val[1]);
+    pl_val x = pl_load(b, trace_view(t, &trace_stmt(t, i + 1)->view)),
+           y = pl_load(b, trace_view(t, &trace_stmt(t, i + 2)->view));
+    pl_wgmma_wait(b, 0);
+    if (s->op == 0)
+        pl_store(b, left, x);
+    pl_store(b, right, y);
+    pl_commit_smem(b);
+    if (s->op == 1)
+        pl_wgmma_val(b, t->accs[s->n], x, pl_transpose(b, right));
+    else
+        pl_wgmma_if(b, t->accs[s->n], left, pl_transpose(b, right),
+                    s->args[0] >= 0 ? trace_arg(t, s, 0, 0) : pl_lit_i(b, s->axis));
+    if (s->lit_i >= 0)
+        pl_wgmma_wait(b, (int32_t)s->lit_i);
+}
+
+void trace_ACC_LOAD(struct tracer *t, int32_t i)
+{
+    t->val[i] = pl_acc_load(t->b, t->accs[trace_stmt(t, i)->n]);
+}
+
+void trace_ACC_INIT(struct tracer *t, int32_t i)
+{
+    const struct body_stmt *s = trace_stmt(t, i);
+    pl_acc_init(t->b, t->accs[s->n], trace_arg(t, s, 0, 0));
 }
