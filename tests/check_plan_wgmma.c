@@ -257,6 +257,7 @@ enum slow {
     IS_SETTLED,
     LEAVES_LOOP,
     WAITS_ON_A_BRANCH,
+    WAITS_FOR_SOME,
     N_SLOW
 };
 enum { SLOW_STEPS = 3 };
@@ -265,6 +266,11 @@ static void slow_step(pl_builder *b, enum slow how, pl_ref acc, pl_ref left, pl_
                       pl_val step)
 {
     const pl_shape s = PL_SHAPE(64, 64);
+    if (how ==
+        WAITS_FOR_SOME) { /* the threads meet before each warp has waited for what was left */
+        pl_bar_sync(b, PL_SCOPE_WARPGROUP);
+        pl_wgmma_wait(b, 0);
+    }
     pl_store(b, left, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, 0, step), s)));
     pl_store(b, right, pl_load(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, step, 0), s)));
     pl_commit_smem(b);
@@ -289,6 +295,10 @@ static void slow_step(pl_builder *b, enum slow how, pl_ref acc, pl_ref left, pl_
     case WAITS_ON_A_BRANCH:
         pl_wgmma_val(b, acc, pl_load(b, left), right);
         PL_IF(b, pl_lt(b, step, 0)) { pl_wgmma_wait(b, 0); }
+        break;
+    case WAITS_FOR_SOME:
+        pl_wgmma(b, acc, left, right);
+        pl_wgmma_wait(b, 1);
         break;
     case N_SLOW: break;
     }

@@ -19,7 +19,9 @@ enum { OF_GMEM = 0 };
 static void forget(struct pl_hazard *hazards, uint32_t n)
 {
     for (struct pl_hazard *h = hazards; h < hazards + n; h++)
-        *h = (struct pl_hazard){.has_reads = h->has_products, .has_products = h->has_products};
+        *h = (struct pl_hazard){.has_reads = h->has_products,
+                                .has_products = h->has_products,
+                                .has_late_products = h->has_late_products};
 }
 
 void pl_hazard_clear(struct pl_lower *l)
@@ -46,6 +48,7 @@ static void join(struct pl_hazard *h, const struct pl_hazard *other)
     if (other->has_writes)
         record(h, true, other->write_key);
     h->has_products |= other->has_products;
+    h->has_late_products |= other->has_late_products;
 }
 
 static bool conflicts(uint8_t has, uint32_t old_key, uint32_t key)
@@ -117,14 +120,22 @@ void pl_hazard_product(struct pl_lower *l, uint32_t ref)
     record_product(&l->hazards[pl_ir_memory_of(l->fn, r->array)]);
 }
 
-static void end_products(struct pl_hazard *hazards, uint32_t n)
+/* What is left of some is waited for later, and read by other warps until they have waited too. */
+static void end_products(struct pl_hazard *hazards, uint32_t n, bool is_all)
 {
-    for (struct pl_hazard *h = hazards; h < hazards + n; h++)
+    for (struct pl_hazard *h = hazards; h < hazards + n; h++) {
+        if (is_all && h->has_late_products)
+            record(h, false, 0);
+        h->has_late_products = !is_all && (h->has_products || h->has_late_products);
         h->has_products = 0;
+    }
 }
 
 /* Each warp has waited for its own: threads may write when all have. Which products a wait for some leaves is the body's to know. */
-void pl_hazard_products_end(struct pl_lower *l) { end_products(l->hazards, l->fn->arrays.n); }
+void pl_hazard_products_end(struct pl_lower *l, bool is_all)
+{
+    end_products(l->hazards, l->fn->arrays.n, is_all);
+}
 
 /*
  * An arrival by the leader alone may complete a phase, and what follows from it the next one. A thread that has not yet seen the phase
@@ -280,7 +291,7 @@ void pl_hazard_loop(struct pl_lower *l, uint32_t region_op)
         if (op->block == body && is_meeting(op))
             forget(left, n);
         if (op->block == body && ends_products(op))
-            end_products(left, n);
+            end_products(left, n, op->code != PL_OP_WGMMA_WAIT || op->n == 0);
         foresee(l, id, left);
     }
     for (uint32_t a = 0; left != NULL && a < n; a++)

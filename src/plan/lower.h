@@ -88,7 +88,8 @@ struct pl_touch {
 struct pl_hazard {
     uint8_t has_reads, has_writes; /* by plain loads and stores */
     uint8_t has_products;          /* its reads are of products that nobody has waited for */
-    uint32_t read_key, write_key;  /* the one access pattern, or 0 when several */
+    uint8_t has_late_products;    /* ... or that a wait for some of them may have left unfinished */
+    uint32_t read_key, write_key; /* the one access pattern, or 0 when several */
 };
 
 /* What the threads of a unit have left at a place of the program, by all ways to it. */
@@ -576,7 +577,7 @@ void pl_hazard_async(struct pl_lower *l, uint32_t array, bool is_write);
 void pl_hazard_arrival(struct pl_lower *l); /* the leader is going to arrive at a barrier alone */
 /* A product reads it, until somebody waits for products. */
 void pl_hazard_product(struct pl_lower *l, uint32_t ref);
-void pl_hazard_products_end(struct pl_lower *l);
+void pl_hazard_products_end(struct pl_lower *l, bool is_all);
 void pl_hazard_loop(struct pl_lower *l, uint32_t region_op);
 void pl_hazard_clear(struct pl_lower *l);
 struct pl_hazard_state *pl_hazard_save(struct pl_lower *l);

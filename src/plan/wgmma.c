@@ -11,7 +11,7 @@ static void do_wait(struct pl_lower *l, int64_t n_pending)
 {
     if (n_pending != 0 || !l->has_no_wgmma)
         pl_build_do1(&l->b, PL_STEP_wgmma_wait, pl_opnd_imm(n_pending));
-    pl_hazard_products_end(l);
+    pl_hazard_products_end(l, n_pending == 0);
     if (n_pending == 0) {
         l->has_no_wgmma = true;
         l->has_values_in_flight = l->has_products = false;
