@@ -57,6 +57,51 @@ START_TEST(pipes_and_pairs_multiply)
 }
 END_TEST
 
+/* A sum of a pair that the threads of both CTAs begin. They meet in each CTA before the CTAs meet, behind which the leader multiplies. */
+static void begun_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_block_cluster(b, 2, 1, 1);
+    pl_ref acc = pl_tmem(b, PL_F32, PL_SHAPE(128, 32), 1),
+           xs = pl_smem(b, PL_BF16, PL_SHAPE(128, 32), PL_SWIZZLE_AUTO),
+           ys = pl_smem(b, PL_BF16, PL_SHAPE(16, 32), PL_SWIZZLE_AUTO);
+    pl_bar done = pl_barrier(b, 1);
+    pl_val rank = pl_cluster_rank(b);
+    const pl_mma_opt o = {.is_pair = 1};
+    pl_async_store_tmem(b, acc, 5.0f);
+    pl_commit_tmem(b);
+    pl_store(b, xs, pl_load(b, pl_tile(b, pl_param(b, 0), PL_OFF(b, rank, 0), PL_SHAPE(128, 32))));
+    pl_store(b, ys, pl_load(b, pl_tile(b, pl_param(b, 1), PL_OFF(b, rank, 0), PL_SHAPE(16, 32))));
+    pl_commit_smem(b);
+    pl_bar_sync(b, PL_SCOPE_WARPGROUP);
+    pl_cluster_sync(b);
+    PL_IF(b, pl_eq(b, rank, 0))
+    {
+        pl_tcgen05_mma(b, acc, xs, pl_transpose(b, ys), &o);
+        pl_tcgen05_commit(b, done);
+    }
+    pl_barrier_wait(b, done);
+    pl_store(b, pl_tile(b, pl_param(b, 2), PL_OFF(b, rank, 0), PL_SHAPE(128, 32)),
+             pl_async_load_tmem(b, acc));
+}
+TENSORS(begun, 2, 1);
+
+START_TEST(threads_of_both_begin_the_sum_of_a_pair)
+{
+    random_turn(&rnd, _i);
+    struct factors f = {.a = PL_BF16, .b = PL_BF16, .m = 256, .n = 32, .k = 32, .start = 5};
+    const struct product_run r = {.kernel = &begun,
+                                  .arch = 100,
+                                  .number = _i,
+                                  .policy = policies[_i],
+                                  .checks_races = true,
+                                  .n_blocks = 2,
+                                  .out = PL_F32,
+                                  .f = &f};
+    run_product(&r);
+}
+END_TEST
+
 /* ---- scales ---- */
 
 /* The scale of row (or column) i for block j of K, of n_blocks. */
@@ -188,13 +233,24 @@ static void integers_body(pl_builder *b, const void *params)
 }
 TENSORS(integers, 0, 0);
 
+/* 40 columns: of whole numbers 32 or 48 are made. */
+static void columns_body(pl_builder *b, const void *params)
+{
+    (void)params;
+    pl_tcgen05_mma(b, pl_tmem(b, PL_I32, PL_SHAPE(128, 40), 0),
+                   operand(b, PL_I8, PL_SHAPE(128, 64)),
+                   pl_transpose(b, operand(b, PL_I8, PL_SHAPE(40, 64))), NULL);
+}
+TENSORS(columns, 0, 0);
+
 START_TEST(operations_that_cannot_be_made_are_refused)
 {
     static const struct {
         int code;
         const pl_kernel *kernel;
-    } cases[] = {{4190, &major}, {4191, &view}, {4192, &unit}, {2091, &integers}};
-    struct ask a = {.kernel = cases[_i].kernel, .arch = 103, .grid = {1, 1, 1}};
+    } cases[] = {{4190, &major}, {4191, &view}, {4192, &unit}, {2091, &integers}, {4012, &columns}};
+    struct ask a = {
+        .kernel = cases[_i].kernel, .arch = cases[_i].code == 4012 ? 100 : 103, .grid = {1, 1, 1}};
     struct build *b = build_new(&a, 0);
     ck_assert_int_eq(b->status, PL_E_INVALID);
     ck_assert_int_eq(b->diags.list.data[0].info->code, cases[_i].code);
@@ -211,8 +267,9 @@ static Suite *make_suite(void)
     tcase_set_timeout(t, 400);
     tcase_add_loop_test(t, products_of_whole_numbers_are_exact, 0, PL_COUNT(mm_cases));
     tcase_add_loop_test(t, pipes_and_pairs_multiply, 0, PL_COUNT(tiles_cases));
+    tcase_add_loop_test(t, threads_of_both_begin_the_sum_of_a_pair, 0, PL_COUNT(policies));
     tcase_add_loop_test(t, scales_multiply, 0, PL_COUNT(scaled_cases));
-    tcase_add_loop_test(t, operations_that_cannot_be_made_are_refused, 0, 4);
+    tcase_add_loop_test(t, operations_that_cannot_be_made_are_refused, 0, 5);
     suite_add_tcase(s, t);
     return s;
 }

@@ -131,10 +131,18 @@ static void check_dtypes(struct pl_fn *fn, const struct mma *o)
                                 pl_dtype_name(o->y), pl_dtype_name(o->d));
 }
 
+/* Whole numbers come in coarser steps. */
+static int64_t n_step_of(const struct mma *o)
+{
+    if (o->is_tcgen05 && (o->x == PL_I8 || o->x == PL_U8))
+        return o->is_pair ? 32 : o->n <= 32 ? 8 : 16;
+    return o->is_pair ? 16 : 8;
+}
+
 static void check_shape(struct pl_fn *fn, const struct mma *o)
 {
     bool m_ok = o->is_tcgen05 ? o->m == 64 || o->m == 128 : o->m % 64 == 0;
-    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = o->is_pair ? 16 : 8,
+    int64_t k_step = 256 / pl_dtype_bits(o->x), n_step = n_step_of(o),
             n_most = o->is_mma ? INT64_MAX : 256;
     if (!m_ok)
         pl_d_mma_m(fn->diags, at_values(o->loc, o->m, 64), o->name, (long long)o->m);

@@ -26,6 +26,12 @@ static bool is_whole(const struct pl_lower *l)
     return l->role_warpgroup >= 0 || l->unit_threads >= l->n_threads;
 }
 
+/* Operations of a pair reach the tensor memory of both CTAs. */
+static bool is_whole_for_tensor(const struct pl_lower *l)
+{
+    return is_whole(l) && (l->role_warpgroup >= 0 || !l->is_pair);
+}
+
 void pl_unit_meet(struct pl_lower *l)
 {
     const bool has_waits = l->has_waits && !is_whole(l);
@@ -48,7 +54,7 @@ void pl_unit_barrier(struct pl_lower *l)
 {
     pl_tmem_before_barrier(l);
     pl_unit_meet(l);
-    pl_tmem_after_barrier(l, is_whole(l));
+    pl_tmem_after_barrier(l, is_whole_for_tensor(l));
 }
 
 static void cta_meet(struct pl_lower *l)
@@ -62,7 +68,7 @@ void pl_cta_barrier(struct pl_lower *l)
 {
     pl_tmem_before_barrier(l);
     cta_meet(l);
-    pl_tmem_after_barrier(l, true);
+    pl_tmem_after_barrier(l, !l->is_pair);
 }
 
 static void cluster_meet(struct pl_lower *l)
