@@ -123,6 +123,9 @@ struct body_pipe {
     pl_transforms tr;
     pl_by producer, consumer;
     int32_t stages, lag, n_consumers;
+    int32_t
+        n_producers; /* warpgroups, of which each fills a part: (n_producers, ...); 0: the slot is no array of parts */
+    int32_t n_computers; /* of the consumers, those that fill the next pipe */
     bool is_tmem;
 };
 
@@ -137,6 +140,8 @@ struct body {
     uint64_t seed;
     int32_t arch, n_warpgroups, cluster, n_ctas;
     bool has_roles;
+    bool
+        is_pair; /* products of tensor memory are of two CTAs: each has rows of x, and half of the columns of y */
     int32_t scalars[2];
     pl_fact_set facts; /* specialised by all tensors */
     int32_t n_stmts, n_tensors, n_smem, n_tmem, n_accs;

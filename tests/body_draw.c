@@ -48,10 +48,11 @@ void body_draw(struct body *p, uint64_t seed, int32_t arch)
                      .busy = BODY_NONE,
                      .busy_tmem = BODY_NONE};
     p->has_roles = draw_chance(&d, 20);
-    p->n_warpgroups = p->has_roles          ? 2 + draw_below(&d, 2)
+    p->n_warpgroups = p->has_roles          ? 2 + draw_below(&d, 3)
                       : draw_chance(&d, 60) ? 1
                                             : 2 + draw_below(&d, 2);
     p->cluster = arch >= 90 && draw_chance(&d, 25) ? 2 : 1;
+    p->is_pair = arch == 100 && p->cluster == 2 && !p->has_roles && draw_chance(&d, 60);
     p->n_ctas = p->cluster * (1 + draw_below(&d, 2));
     p->scalars[0] = draw_below(&d, 5);
     p->scalars[1] = draw_between(&d, -20, 40);

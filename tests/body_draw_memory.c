@@ -176,6 +176,7 @@ bool draw_ROWS(struct draw *d)
 
 bool draw_SEND(struct draw *d)
 {
+    static const pl_op2 ops[] = {PL_ADD, PL_MIN, PL_MAX, PL_AND, PL_OR, PL_XOR};
     const int32_t i = draw_pick(d, DRAW_ALL, NULL, WANT_ARRAY);
     if (i < 0 || d->p->cluster == 1)
         return false;
@@ -186,6 +187,11 @@ bool draw_SEND(struct draw *d)
     s->args[0] = i;
     s->n = PL_SCOPE_CLUSTER;
     s->op = 1;
+    if ((x.t == PL_I32 || x.t == PL_U32) && draw_chance(d, 60)) {
+        s->axis = (int32_t)ops[draw_below(d, PL_COUNT(ops))]; /* onto what is there */
+        s->lit_i = draw_below(d, 100);
+        return true;
+    }
     s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
     return true;
 }
@@ -371,6 +377,7 @@ bool draw_EXCHANGE(struct draw *d)
     s->args[0] = i;
     s->n = (int32_t)(is_wide ? PL_SCOPE_CLUSTER : PL_SCOPE_CTA);
     s->op = 1;
+    s->axis = draw_chance(d, 50); /* they meet at a barrier in shared memory */
     s->is_integral = x.is_integral, s->lo = x.lo, s->hi = x.hi, s->is_raw = x.is_raw;
     return true;
 }

@@ -29,7 +29,8 @@ struct chain {
     int32_t next_warpgroup, next_warp; /* that no role has */
     int32_t last;                      /* pipe */
     bool has_product, is_by_wgmma, has_link, is_drained;
-    int32_t n_group; /* products that are added up in a step */
+    int32_t n_group;                /* products that are added up in a step */
+    bool takes_both, takes_in_turn; /* what was computed, and what it was computed from */
 };
 
 static struct body_stmt *add_link(struct draw *d, enum body_kind kind)
@@ -183,7 +184,11 @@ static void add_take(struct draw *d, int32_t pipe)
 /* A slot of the next pipe is filled while one of this is held. */
 static void draw_computer(struct draw *d, struct chain *c)
 {
-    const struct scope_mark role = enter_role(d, c->next_warpgroup++, 1, ANY_WARP);
+    const int32_t n_spare = d->p->n_warpgroups - c->next_warpgroup - !c->is_drained,
+                  n = n_spare > 1 && draw_chance(d, 60) ? 2 : 1;
+    const struct scope_mark role = enter_role(d, c->next_warpgroup, n, ANY_WARP);
+    c->next_warpgroup += n;
+    d->p->pipes[c->last].n_computers = n;
     draw_block(d, draw_below(d, 3));
     const int32_t to = add_pipe(d, (struct body_pipe){.producer = PL_BY_THREADS});
     const bool takes_first = draw_chance(d, 60);
@@ -197,16 +202,23 @@ static void draw_computer(struct draw *d, struct chain *c)
     draw_block(d, draw_between(d, 1, 4));
     d->unfinished = BODY_NONE;
     int32_t value = draw_pick(d, DRAW_ALL, NULL, WANT_ARRAY);
-    if (value < 0 || draw_stmt(d, value)->s.rank > 3)
+    if (value < 0 || draw_stmt(d, value)->s.rank > 2)
         value = take;
     const struct body_stmt v = *draw_stmt(d, value);
     struct body_pipe *p = &d->p->pipes[to];
     p->t = v.t;
     p->s = v.s;
-    p->tr = draw_transforms(d, v.t, &v.s);
+    p->n_producers = n;
+    if (n > 1) {
+        memmove(p->s.d + 1, p->s.d, 3 * sizeof p->s.d[0]);
+        p->s.d[0] = n;
+        p->s.rank++;
+    }
+    p->tr = draw_transforms(d, v.t, &p->s);
     const struct scope_mark last = takes_first ? enter_slot(d, BODY_PRODUCE, to) : inner;
     struct body_stmt *s = add_link(d, BODY_PUT);
     s->n = to;
+    s->op = draw_stmt(d, role.region)->n; /* the first of the warpgroups */
     s->args[0] = value;
     draw_leave(d, last, false);
     draw_leave(d, outer, false);
@@ -280,10 +292,17 @@ static void draw_takers(struct draw *d, const struct chain *c, int32_t first, in
     if (c->is_by_wgmma) {
         draw_sums(d, c);
     } else {
+        struct scope_mark first_in = {0};
+        if (c->takes_both)
+            first_in = enter_slot(d, BODY_CONSUME, 0), add_take(d, 0);
+        if (c->takes_both && c->takes_in_turn)
+            draw_block(d, 1 + draw_below(d, 3)), draw_leave(d, first_in, false);
         const struct scope_mark in = enter_slot(d, BODY_CONSUME, c->last);
         add_take(d, c->last);
         draw_block(d, 2 + draw_below(d, 5));
         draw_leave(d, in, false);
+        if (c->takes_both && !c->takes_in_turn)
+            draw_leave(d, first_in, false);
     }
     draw_leave(d, walk, true);
     draw_outs(d, 2);
@@ -354,7 +373,10 @@ static void set_consumers(struct draw *d, const struct chain *c)
     for (int32_t i = 0; i < p->n_pipes; i++)
         if (p->pipes[i].n_consumers == 0) {
             p->pipes[i].consumer = p->pipes[i].second.rank > 0 ? PL_BY_MMA : PL_BY_THREADS;
-            p->pipes[i].n_consumers = i == c->last ? p->n_warpgroups - c->next_warpgroup : 1;
+            p->pipes[i].n_consumers =
+                i == c->last || (i == 0 && c->takes_both) ? p->n_warpgroups - c->next_warpgroup : 0;
+            p->pipes[i].n_consumers +=
+                p->pipes[i].n_computers + (p->pipes[i].second.rank > 0 && i != c->last);
         }
 }
 
@@ -373,7 +395,9 @@ void draw_roles(struct draw *d)
         draw_computer(d, &c);
     if (c.is_drained)
         is_ok = draw_drain(d, &c) && is_ok;
+    c.takes_both = c.has_link && !c.has_product && !c.is_drained && draw_chance(d, 40);
     set_consumers(d, &c);
+    c.takes_in_turn = draw_chance(d, 50);
     const int32_t first = c.next_warpgroup, n = d->p->n_warpgroups - first;
     const bool is_one_role = n > 1 && draw_chance(d, 50);
     for (int32_t g = 0; !c.is_drained && g < (is_one_role ? 1 : n); g++)

@@ -16,8 +16,8 @@ enum { MOST_COLUMNS = 512, MOST_STORED = 1000 };
 
 pl_shape draw_tmem_shape(struct draw *d)
 {
-    return draw_chance(d, 60) ? PL_SHAPE(128, 8 * draw_between(d, 1, 2))
-                              : PL_SHAPE(64, 8 * draw_between(d, 1, 4));
+    return d->p->is_pair || draw_chance(d, 60) ? PL_SHAPE(128, 8 * draw_between(d, 1, 2))
+                                               : PL_SHAPE(64, 8 * draw_between(d, 1, 4));
 }
 
 /* Columns that a load or store of the rows and type takes at a time. */
@@ -57,8 +57,9 @@ static void view_of(struct draw *d, int32_t k, const pl_shape *s, struct body_vi
     const struct body_tmem *a = &d->p->tmem[k];
     *v = (struct body_view){.is_tmem = true, .base = k, .s = *s};
     struct body_view_step *st = draw_step(v, BODY_AT);
+    const pl_scope least = d->p->is_pair ? PL_SCOPE_GPU : PL_SCOPE_CTA; /* one for both of a pair */
     if (a->is_shared)
-        st->at[0] = draw_index(d, 0, a->n_slots - 1, PL_SCOPE_CTA);
+        st->at[0] = draw_index(d, 0, a->n_slots - 1, least);
     else
         st->at[0] = (struct body_index){1, a->n_slots, draw_below(d, a->n_slots), 0};
     if (s->d[1] == a->n_columns && draw_chance(d, 70))
@@ -110,7 +111,8 @@ bool draw_TMEM_STORE(struct draw *d)
     if (draw_chance(d, 25))
         return store_to_sum(d);
     const int32_t i = draw_pick(d, TMEM_TYPES, NULL, WANT_ARRAY);
-    if (i < 0 || !is_storable(draw_stmt(d, i)->t, &draw_stmt(d, i)->s))
+    if (i < 0 || !is_storable(draw_stmt(d, i)->t, &draw_stmt(d, i)->s) ||
+        (d->p->is_pair && draw_stmt(d, i)->s.d[0] == 64))
         return false;
     const struct body_stmt x = *draw_stmt(d, i);
     int32_t k = find_array(d, x.t, &x.s, false);
@@ -161,6 +163,12 @@ static pl_dtype sum_type(struct draw *d, pl_dtype t)
 /* Outside roles one thread issues for the CTA. */
 static bool is_of_cta(const struct draw *d) { return d->p->n_warpgroups > 1 && !d->is_in_role; }
 
+/* Who must come to a product. */
+static pl_scope least_of(const struct draw *d)
+{
+    return d->p->is_pair ? PL_SCOPE_CLUSTER : is_of_cta(d) ? PL_SCOPE_CTA : PL_SCOPE_WARPGROUP;
+}
+
 static int32_t sum_array(struct draw *d, pl_dtype t, const pl_shape *s)
 {
     const int32_t n = d->p->n_tmem, k = n == 0 ? BODY_NONE : find_array(d, t, s, true);
@@ -179,6 +187,8 @@ static enum body_way draw_way(struct draw *d, const pl_shape *s)
     enum body_way way = (enum body_way)draw_below(d, 4);
     if (is_of_cta(d) && (way == BODY_BY_THREADS || way == BODY_TMEM_BY_THREADS))
         way = BODY_BY_COPY;
+    if (d->p->is_pair && way >= BODY_TMEM_BY_THREADS) /* the columns are too few for it */
+        way = BODY_BY_COPY;
     if (way == BODY_TMEM_BY_COPY && s->d[0] != 128)
         way = BODY_BY_COPY;
     if (way >= BODY_TMEM_BY_THREADS && s->d[1] % 16 != 0)
@@ -189,13 +199,17 @@ static enum body_way draw_way(struct draw *d, const pl_shape *s)
 bool draw_TMEM_MMA(struct draw *d)
 {
     static const pl_dtype types[] = {PL_F16, PL_BF16, PL_I8, PL_U8, PL_E4M3, PL_E5M2};
-    if (d->p->arch != 100 || (is_of_cta(d) && d->level < PL_SCOPE_CTA))
+    if (d->p->arch != 100 || d->level < least_of(d))
         return false;
     const pl_dtype t = types[draw_below(d, PL_COUNT(types))], sum = sum_type(d, t);
-    const pl_shape shape = draw_chance(d, 60) ? PL_SHAPE(128, 16) : draw_tmem_shape(d);
-    const pl_scope least = is_of_cta(d) ? PL_SCOPE_CTA : PL_SCOPE_WARPGROUP;
+    if (d->p->is_pair && sum == PL_I32) /* they come in 32 columns */
+        return false;
+    const pl_shape shape =
+        d->p->is_pair || draw_chance(d, 60) ? PL_SHAPE(128, 16) : draw_tmem_shape(d);
+    const pl_scope least = least_of(d) > PL_SCOPE_CTA ? PL_SCOPE_CTA : least_of(d);
     const int64_t k = 256 / pl_dtype_bits(t) * draw_between(d, 1, sum == PL_F16 ? 1 : 2);
-    const pl_shape left = PL_SHAPE(shape.d[0], k), right = PL_SHAPE(shape.d[1], k);
+    const pl_shape left = PL_SHAPE(shape.d[0], k),
+                   right = PL_SHAPE(shape.d[1] / (d->p->is_pair ? 2 : 1), k);
     enum body_way way = draw_way(d, &shape);
     if (shape.d[0] == 64 && pl_dtype_bits(t) == 8 && way == BODY_TMEM_BY_THREADS)
         way = BODY_BY_THREADS;
@@ -215,7 +229,7 @@ bool draw_TMEM_MMA(struct draw *d)
     s->view = to;
     s->op = (int32_t)way;
     s->axis = sum != PL_F16 && draw_chance(d, 60); /* adds to what is there */
-    if (pred >= 0 && draw_stmt(d, pred)->level >= least)
+    if (pred >= 0 && draw_stmt(d, pred)->level >= least_of(d))
         s->args[0] = pred;                                             /* ... when this holds */
     s->n = d->busy_tmem < 0 && draw_has_room(d) && draw_chance(d, 40); /* waited for later */
     draw_add(d, BODY_SLOT, PL_DTYPE_NONE, NULL)->view = x;

@@ -150,7 +150,8 @@ void draw_make_dense(struct draw *d, int32_t tensor)
 /* What the copy engine asks for of a tensor is known where it is so. */
 bool draw_has_engine(const struct draw *d)
 {
-    return d->p->arch >= 90 && (d->p->facts & PL_FACT_ALIGN16) != 0;
+    const pl_fact_set wanted = PL_FACT_ALIGN16 | PL_FACT_I32 | PL_FACT_UNIT_STRIDE;
+    return d->p->arch >= 90 && (d->p->facts & wanted) == wanted;
 }
 
 /* A window of a tensor of its own, dense and aligned, that may hang over its end. */

@@ -419,16 +419,32 @@ static void eval_ATOMIC(struct machine *m, int32_t u, int32_t i)
     }
 }
 
-/* Rows of both operands, K last: element e of the product, added to `sum`. */
-static uint64_t product(const struct machine *m, int32_t u, const struct body_view *x,
-                        const struct body_view *y, pl_dtype t, int64_t e, uint64_t sum)
+/* A row of an operand, K last, as a unit sees it. */
+struct factor {
+    const struct body_view *v;
+    int32_t unit;
+    int64_t row;
+};
+
+/* Added to `sum`. */
+static uint64_t product(const struct machine *m, const struct factor *x, const struct factor *y,
+                        pl_dtype t, uint64_t sum)
 {
-    const pl_dtype from = m->p->tensors[x->base].t;
-    const int64_t n = y->s.d[0], n_k = x->s.d[1];
+    const pl_dtype from = m->p->tensors[x->v->base].t;
+    const int64_t n_k = x->v->s.d[1];
     for (int64_t k = 0; k < n_k; k++)
-        sum = body_fma(t, body_cast(t, from, read_view(m, u, x, e / n * n_k + k, 0)),
-                       body_cast(t, from, read_view(m, u, y, e % n * n_k + k, 0)), sum);
+        sum = body_fma(t, body_cast(t, from, read_view(m, x->unit, x->v, x->row * n_k + k, 0)),
+                       body_cast(t, from, read_view(m, y->unit, y->v, y->row * n_k + k, 0)), sum);
     return sum;
+}
+
+static uint64_t own_product(const struct machine *m, int32_t u, int32_t i, pl_dtype t, int64_t e,
+                            uint64_t sum)
+{
+    const struct body_view *second = &stmt(m, i + 1)->view;
+    const int64_t n = second->s.d[0];
+    const struct factor x = {&stmt(m, i)->view, u, e / n}, y = {second, u, e % n};
+    return product(m, &x, &y, t, sum);
 }
 
 static void eval_PRODUCT(struct machine *m, int32_t u, int32_t i)
@@ -436,21 +452,29 @@ static void eval_PRODUCT(struct machine *m, int32_t u, int32_t i)
     const struct body_stmt *s = stmt(m, i);
     uint64_t *out = room(m, u, i);
     for (int64_t e = 0; e < body_n_elems(&s->s); e++)
-        out[e] = product(m, u, &s->view, &stmt(m, i + 1)->view, s->t, e, 0);
+        out[e] = own_product(m, u, i, s->t, e, 0);
 }
 
 static void eval_TMEM_STORE(struct machine *m, int32_t u, int32_t i) { eval_STORE(m, u, i); }
 static void eval_TMEM_LOAD(struct machine *m, int32_t u, int32_t i) { eval_LOAD(m, u, i); }
 
+/* Of a pair, columns of the second half are of what the other CTA brought. */
 static void eval_TMEM_MMA(struct machine *m, int32_t u, int32_t i)
 {
     const struct body_stmt *s = stmt(m, i);
+    const struct body_view *x = &stmt(m, i + 1)->view, *y = &stmt(m, i + 2)->view;
     const bool adds = s->args[0] >= 0 ? m->val[u][s->args[0]][0] != 0 : s->axis != 0;
-    const pl_dtype t = m->p->tmem[s->view.base].t;
-    for (int64_t e = 0; e < body_n_elems(&s->view.s); e++)
+    const int64_t n = s->view.s.d[1], n_own = y->s.d[0];
+    const int32_t first = m->p->is_pair ? cta_of(m, u) / 2 * 2 * m->p->n_warpgroups : u;
+    for (int64_t e = 0; e < body_n_elems(&s->view.s); e++) {
+        const int64_t column = e % n;
+        const int32_t whose =
+            m->p->is_pair ? first + (int32_t)(column / n_own) * m->p->n_warpgroups : u;
+        const struct factor a = {x, u, e / n}, b = {y, whose, column % n_own};
         write_view(m, u, &s->view, e,
-                   product(m, u, &stmt(m, i + 1)->view, &stmt(m, i + 2)->view, t, e,
+                   product(m, &a, &b, m->p->tmem[s->view.base].t,
                            adds ? read_view(m, u, &s->view, e, 0) : 0));
+    }
 }
 
 static void eval_POOL(struct machine *m, int32_t u, int32_t i)
@@ -505,8 +529,7 @@ static void eval_ACC_ADD(struct machine *m, int32_t u, int32_t i)
     const bool adds = s->args[0] >= 0 ? m->val[u][s->args[0]][0] != 0 : s->axis != 0;
     uint64_t *acc = m->acc[u][s->n];
     for (int64_t e = 0; e < n_of_acc(m, s->n); e++)
-        acc[e] = product(m, u, &stmt(m, i + 1)->view, &stmt(m, i + 2)->view, m->p->accs[s->n].t, e,
-                         adds ? acc[e] : 0);
+        acc[e] = own_product(m, u, i + 1, m->p->accs[s->n].t, e, adds ? acc[e] : 0);
 }
 
 static void eval_ACC_LOAD(struct machine *m, int32_t u, int32_t i)
@@ -542,8 +565,12 @@ static void eval_SEND(struct machine *m, int32_t u, int32_t i)
     const int32_t g = warpgroup_of(m, u), c = cta_of(m, u), n = m->p->cluster,
                   from = (c / n * n + (c + n - s->op) % n) * m->p->n_warpgroups + g;
     uint64_t *out = room(m, u, i);
-    for (int64_t e = 0; e < body_n_elems(&s->s); e++)
-        out[e] = m->val[from][s->args[0]][e];
+    for (int64_t e = 0; e < body_n_elems(&s->s); e++) {
+        const uint64_t v = m->val[from][s->args[0]][e];
+        out[e] = s->axis == PL_OP2_NONE
+                     ? v
+                     : body_op2((pl_op2)s->axis, s->t, body_of_int(s->t, s->lit_i), v);
+    }
 }
 
 static void eval_SLOT(struct machine *m, int32_t u, int32_t i)
@@ -595,8 +622,11 @@ static void eval_FILL(struct machine *m, int32_t u, int32_t i)
 static void eval_PUT(struct machine *m, int32_t u, int32_t i)
 {
     const struct body_stmt *s = stmt(m, i);
-    for (int64_t e = 0; e < body_n_elems(&m->p->pipes[s->n].s); e++)
-        last_tile(m, u, s->n)[e] = elem(m, u, s->args[0], e);
+    const struct body_pipe *p = &m->p->pipes[s->n];
+    const int64_t n = body_n_elems(&p->s) / p->n_producers,
+                  first = (warpgroup_of(m, u) - s->op) * n;
+    for (int64_t e = 0; e < n; e++)
+        last_tile(m, u, s->n)[first + e] = elem(m, u, s->args[0], e);
 }
 
 static void eval_TAKE(struct machine *m, int32_t u, int32_t i)
@@ -669,6 +699,14 @@ static bool next_step(struct machine *m, int32_t u, int32_t i, int64_t trip)
     return false;
 }
 
+/* The first warpgroup of the role that a statement stands in. */
+static int32_t first_of(const struct machine *m, int32_t i)
+{
+    while (stmt(m, i)->kind != BODY_ROLE)
+        i--;
+    return stmt(m, i)->n;
+}
+
 /* Does the unit go into the region for the trip-th time? Sets what the region gives its body. */
 static bool goes_in(struct machine *m, int32_t u, int32_t i, int64_t trip)
 {
@@ -680,7 +718,8 @@ static bool goes_in(struct machine *m, int32_t u, int32_t i, int64_t trip)
         return trip == 0 && warpgroup_of(m, u) >= s->n && warpgroup_of(m, u) < s->n + s->op;
     case BODY_WALK: return next_step(m, u, i, trip);
     case BODY_PRODUCE:
-        if (trip == 0)
+        if (trip == 0 &&
+            (m->p->pipes[s->n].n_producers < 2 || warpgroup_of(m, u) == first_of(m, i)))
             add_tile(m, u, s->n);
         return trip == 0;
     case BODY_CONSUME: m->n_taken[u][s->n] += trip == 0; return trip == 0;

@@ -269,6 +269,17 @@ static void meet(struct tracer *t, pl_scope scope)
         pl_bar_sync(t->b, PL_SCOPE_CTA);
 }
 
+/* At the statement's barrier, where it has one. */
+static void meet_at(struct tracer *t, int32_t i, pl_scope scope)
+{
+    if (t->bar[i].id == 0) {
+        meet(t, scope);
+        return;
+    }
+    pl_barrier_arrive(t->b, t->bar[i]);
+    pl_barrier_wait(t->b, t->bar[i]);
+}
+
 /* An array of the CTA, which its first warpgroup sets. */
 void trace_POOL(struct tracer *t, int32_t i)
 {
@@ -334,7 +345,7 @@ void trace_EXCHANGE(struct tracer *t, int32_t i)
     const pl_scope scope = (pl_scope)s->n;
     pl_val wg = t->val[1];
     pl_store(b, pl_at(b, t->buf[i], wg), trace_arg(t, s, 0, 0));
-    meet(t, scope);
+    meet_at(t, i, scope);
     if (scope == PL_SCOPE_CLUSTER) {
         pl_val other = pl_rem(b, pl_add(b, pl_cluster_rank(b), s->op), t->p->cluster);
         t->val[i] = pl_load(b, pl_at(b, pl_peer(b, t->buf[i], other), wg));
@@ -342,7 +353,7 @@ void trace_EXCHANGE(struct tracer *t, int32_t i)
         t->val[i] =
             pl_load(b, pl_at(b, t->buf[i], pl_rem(b, pl_add(b, wg, s->op), t->p->n_warpgroups)));
     }
-    meet(t, scope);
+    meet_at(t, i, scope);
 }
 
 /* Both operands in shared memory, K innermost. */
@@ -376,9 +387,14 @@ void trace_SEND(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
     const struct body_stmt *s = trace_stmt(t, i);
+    pl_ref own = pl_at(b, t->buf[i], t->val[1]);
     pl_val next = pl_rem(b, pl_add(b, pl_cluster_rank(b), s->op), t->p->cluster);
-    pl_async_store_smem(b, pl_at(b, pl_peer(b, t->buf[i], next), t->val[1]), trace_arg(t, s, 0, 0),
-                        own_bar(t, i));
+    if (s->axis != PL_OP2_NONE) {
+        pl_store(b, own, pl_lit_i(b, s->lit_i));
+        meet(t, PL_SCOPE_CLUSTER);
+    }
+    pl_async_store_smem_at(b, pl_at(b, pl_peer(b, t->buf[i], next), t->val[1]),
+                           trace_arg(t, s, 0, 0), own_bar(t, i), (pl_op2)s->axis, PL_LOC);
     pl_barrier_wait(b, own_bar(t, i));
     t->val[i] = pl_load(b, pl_at(b, t->buf[i], t->val[1]));
     pl_cluster_sync(b); /* it is read before it is sent again */
@@ -515,6 +531,9 @@ static void allocate_for(struct tracer *t, int32_t i)
         t->bar[i] = pl_barriers(b, &each);
     if (s->kind == BODY_EXCHANGE || s->kind == BODY_SEND)
         t->buf[i] = pl_smem(b, s->t, trace_with_leading(t->p->n_warpgroups, s->s), PL_SWIZZLE_NONE);
+    if (s->kind == BODY_EXCHANGE && s->axis != 0)
+        t->bar[i] = s->n == PL_SCOPE_CLUSTER ? pl_cluster_barrier(b, t->p->n_warpgroups)
+                                             : pl_barrier(b, t->p->n_warpgroups);
     if (s->kind == BODY_POOL)
         t->buf[i] = pl_smem(b, s->t, s->s, PL_SWIZZLE_NONE);
     if (s->kind == BODY_MULTICAST) {

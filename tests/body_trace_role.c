@@ -29,6 +29,7 @@ void trace_allocate_pipes(struct tracer *t)
                                 .lag = p->lag,
                                 .producer = p->producer,
                                 .consumer = p->consumer,
+                                .n_producers = p->n_producers,
                                 .n_consumers = p->n_consumers};
         t->pipe[k] = pl_pipe_make(b, &d);
         t->slots[k] =
@@ -174,7 +175,10 @@ void trace_FILL(struct tracer *t, int32_t i)
 void trace_PUT(struct tracer *t, int32_t i)
 {
     const struct body_stmt *s = trace_stmt(t, i);
-    pl_store(t->b, pl_at(t->b, t->slots[s->n], t->out[s->n]), trace_arg(t, s, 0, 0));
+    pl_ref slot = pl_at(t->b, t->slots[s->n], t->out[s->n]);
+    if (t->p->pipes[s->n].n_producers > 1)
+        slot = pl_at(t->b, slot, pl_sub(t->b, t->val[1], s->op));
+    pl_store(t->b, slot, trace_arg(t, s, 0, 0));
     if (t->p->pipes[s->n].consumer == PL_BY_COPY_OUT)
         pl_commit_smem(t->b);
 }

@@ -17,7 +17,7 @@ void trace_allocate_tmem(struct tracer *t)
 {
     for (int32_t k = 0; k < t->p->n_tmem; k++)
         if (is_used(t->p, k))
-            t->tmem[k] = pl_tmem(t->b, t->p->tmem[k].t, body_tmem_shape(t->p, k), 0);
+            t->tmem[k] = pl_tmem(t->b, t->p->tmem[k].t, body_tmem_shape(t->p, k), t->p->is_pair);
 }
 
 static pl_dtype operand_type(const struct tracer *t, int32_t i)
@@ -151,6 +151,12 @@ static pl_ref bring(struct tracer *t, int32_t i, pl_ref y)
     return way >= BODY_TMEM_BY_THREADS ? in_tmem : x;
 }
 
+static void issue(struct tracer *t, int32_t i, pl_ref sum, pl_ref x, pl_ref y, const pl_mma_opt *o)
+{
+    pl_tcgen05_mma(t->b, sum, x, pl_transpose(t->b, y), o);
+    pl_tcgen05_commit(t->b, trace_done(t, i));
+}
+
 void trace_TMEM_MMA(struct tracer *t, int32_t i)
 {
     pl_builder *b = t->b;
@@ -161,11 +167,17 @@ void trace_TMEM_MMA(struct tracer *t, int32_t i)
         o.accumulate = trace_arg(t, s, 0, 0);
     pl_wait_load_tmem(b);
     pl_commit_tmem(b);
-    if (!is_issued_by_unit(t, i))
+    if (t->p->is_pair)
+        pl_cluster_sync(b); /* both have theirs */
+    else if (!is_issued_by_unit(t, i))
         pl_bar_sync(b, PL_SCOPE_CTA); /* the others have read */
     pl_ref sum = trace_view(t, &s->view);
-    pl_tcgen05_mma(b, sum, x, pl_transpose(b, y), &o);
-    pl_tcgen05_commit(b, trace_done(t, i));
+    if (t->p->is_pair) {
+        o.is_pair = 1;
+        PL_IF(b, pl_eq(b, pl_rem(b, pl_cluster_rank(b), 2), 0)) { issue(t, i, sum, x, y, &o); }
+    } else {
+        issue(t, i, sum, x, y, &o);
+    }
     if (s->n == 0)
         pl_barrier_wait(b, trace_done(t, i));
 }
