@@ -348,7 +348,7 @@ START_TEST(bodies_give_what_they_say)
 {
     struct random_source r = random_start("check_random_bodies");
     const char *given = getenv("PL_BODY"), *many = getenv("PL_LONG"), *chip = getenv("PL_CHIP");
-    int n = many == NULL ? 320 : atoi(many) > 1 ? atoi(many) : 10000, n_failed = 0;
+    int n = many == NULL ? 160 : atoi(many) > 1 ? atoi(many) : 10000, n_failed = 0;
     if (given != NULL) {
         const char *colon = strchr(given, ':');
         ck_assert_ptr_nonnull(colon);
