@@ -426,16 +426,23 @@ struct factor {
     int64_t row;
 };
 
+/* Elements of operands are small whole numbers. */
+static int64_t whole(pl_dtype t, uint64_t x)
+{
+    return body_to_int(PL_I32, body_cast(PL_I32, t, x));
+}
+
 /* Added to `sum`. */
 static uint64_t product(const struct machine *m, const struct factor *x, const struct factor *y,
                         pl_dtype t, uint64_t sum)
 {
     const pl_dtype from = m->p->tensors[x->v->base].t;
     const int64_t n_k = x->v->s.d[1];
+    int64_t all = 0;
     for (int64_t k = 0; k < n_k; k++)
-        sum = body_fma(t, body_cast(t, from, read_view(m, x->unit, x->v, x->row * n_k + k, 0)),
-                       body_cast(t, from, read_view(m, y->unit, y->v, y->row * n_k + k, 0)), sum);
-    return sum;
+        all += whole(from, read_view(m, x->unit, x->v, x->row * n_k + k, 0)) *
+               whole(from, read_view(m, y->unit, y->v, y->row * n_k + k, 0));
+    return body_op2(PL_ADD, t, sum, body_of_int(t, all));
 }
 
 static uint64_t own_product(const struct machine *m, int32_t u, int32_t i, pl_dtype t, int64_t e,
@@ -644,11 +651,10 @@ static void multiply_held(struct machine *m, int32_t u, int32_t i, pl_dtype t, u
     const int64_t n = p->second.d[0], n_k = p->s.d[1];
     const bool adds = s->args[0] >= 0 && scalar(m, u, s->args[0]) > 0;
     for (int64_t e = 0; e < p->s.d[0] * n; e++) {
-        uint64_t sum = adds ? to[e] : 0;
+        int64_t all = 0;
         for (int64_t k = 0; k < n_k; k++)
-            sum = body_fma(t, body_cast(t, p->t, x[e / n * n_k + k]),
-                           body_cast(t, p->t, y[e % n * n_k + k]), sum);
-        to[e] = sum;
+            all += whole(p->t, x[e / n * n_k + k]) * whole(p->t, y[e % n * n_k + k]);
+        to[e] = body_op2(PL_ADD, t, adds ? to[e] : 0, body_of_int(t, all));
     }
 }
 
