@@ -396,7 +396,10 @@ static bool tensor_operands(struct pl_async_op *op, const struct pl_emu_ins *ins
     return check_packed(w, lane, m, op->u.tensor.coords[0], op->u.tensor.is_load);
 }
 
-/* Shared memory of the box: 128-byte aligned; a swizzle may reach to the end of the last 128-byte line. */
+/*
+ * Shared memory of the box: 128-byte aligned. A swizzle moves bytes within lines of its own width, of which the last may be filled in part.
+ * Source: PTX ISA, Tensors: Swizzling modes
+ */
 static bool tile_at(struct pl_async_op *op, uint32_t lane, uint32_t address,
                     struct pl_async_range *out)
 {
@@ -404,8 +407,10 @@ static bool tile_at(struct pl_async_op *op, uint32_t lane, uint32_t address,
     pl_box_start(&b, &op->u.tensor.map, (enum pl_box_mode)op->u.tensor.mode, op->u.tensor.coords,
                  op->u.tensor.offsets);
     uint32_t n_bytes = pl_box_shared_bytes(&b);
-    if (op->u.tensor.map.swizzle != PL_TMAP_SWIZZLE_NONE)
-        n_bytes = (n_bytes + 127) / 128 * 128;
+    const uint32_t span =
+        pl_tmap_swizzle_span_bytes((enum pl_tmap_swizzle)op->u.tensor.map.swizzle);
+    if (span != 0)
+        n_bytes = (n_bytes + span - 1) / span * span;
     struct pl_async_place p;
     if (!pl_async_place_at(op->w, lane, address, n_bytes, 128, op->kind->name, &p))
         return false;

@@ -216,39 +216,46 @@ START_TEST(copies_may_begin_before_the_tensor)
 }
 END_TEST
 
-/* One row, from column 1 on, out of an array in panels of 4 columns: a box begins at 128 bytes, and so does not every panel. */
+/* Rows, from column 1 on, out of an array in panels of 4 columns: a box begins at 128 bytes, and so does not every panel of one row. */
+struct panels_params {
+    int32_t n_rows, swizzle;
+};
+
 static void panels_body(pl_builder *b, const void *params)
 {
-    const int32_t *swizzle = params;
-    const pl_shape s = PL_SHAPE(1, 128);
-    pl_ref row = pl_smem(b, PL_F64, s, pl_transforms_make(0, 4, *swizzle));
-    pl_store(b, row, pl_load(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0), s)));
+    const struct panels_params *p = params;
+    const pl_shape s = PL_SHAPE(p->n_rows, 128);
+    pl_ref rows = pl_smem(b, PL_F64, s, pl_transforms_make(0, 4, p->swizzle));
+    pl_store(b, rows, pl_load(b, pl_window(b, pl_param(b, 0), PL_OFF(b, 0, 0), s)));
     pl_commit_smem(b);
-    pl_copy_smem_to_gmem(b, row, pl_window(b, pl_param(b, 1), PL_OFF(b, 0, 1), s));
+    pl_copy_smem_to_gmem(b, rows, pl_window(b, pl_param(b, 1), PL_OFF(b, 0, 1), s));
     pl_wait_smem_to_gmem(b, 0);
 }
 TENSORS(panels, 1, 1);
 
-START_TEST(a_row_in_panels_is_copied)
+START_TEST(rows_in_panels_are_copied)
 {
-    const int32_t swizzle = _i / N_CHIPS * 32;
+    static const struct panels_params cases[] = {{1, 0}, {1, 32}, {3, 32}};
+    const struct panels_params *p = &cases[_i / N_CHIPS];
     const int arch = chips[_i % N_CHIPS];
     driver_use(arch, "late");
-    pl_tensor x = tensor_new(PL_F64, PL_SHAPE(1, 128), 0, 0),
-              y = tensor_new(PL_F64, PL_SHAPE(1, 130), 0, 0);
+    pl_tensor x = tensor_new(PL_F64, PL_SHAPE(p->n_rows, 128), 0, 0),
+              y = tensor_new(PL_F64, PL_SHAPE(p->n_rows, 130), 0, 0);
     double *in = fill_random(&x);
     fill_bytes(&y, 0);
     const struct ask a = {.kernel = &panels,
-                          .params = &swizzle,
-                          .params_bytes = sizeof swizzle,
+                          .params = p,
+                          .params_bytes = sizeof *p,
                           .arch = arch,
                           .args = {pl_arg_tensor(x), pl_arg_tensor(y)},
                           .grid = {1, 1, 1},
                           .facts = all_facts};
     run_ok(&a);
     double *got = fetch(&y);
-    for (int i = 0; i < 130; i++)
-        ck_assert(got[i] == (i == 0 || i == 129 ? 0 : in[i - 1]));
+    for (int i = 0; i < p->n_rows * 130; i++) {
+        const int row = i / 130, col = i % 130;
+        ck_assert(got[i] == (col == 0 || col == 129 ? 0 : in[row * 128 + col - 1]));
+    }
     free(in);
     free(got);
     free_tensor(&x);
@@ -576,7 +583,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, pipes_are_right_for_every_number_of_steps, 0, 5);
     tcase_add_loop_test(t, slots_lie_apart, 0, 4);
     tcase_add_loop_test(t, copies_may_begin_before_the_tensor, 0, 4);
-    tcase_add_loop_test(t, a_row_in_panels_is_copied, 0, 2 * N_CHIPS);
+    tcase_add_loop_test(t, rows_in_panels_are_copied, 0, 3 * N_CHIPS);
     tcase_add_loop_test(t, reducing_copies_combine_also_in_the_last_tile, 0, 5);
     tcase_add_loop_test(t, multicast_copies_reach_every_cta, 0, 2);
     tcase_add_test(t, engine_copies_that_may_need_elements_are_refused);
