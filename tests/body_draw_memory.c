@@ -277,14 +277,6 @@ bool draw_POOL(struct draw *d)
     return true;
 }
 
-static bool reduces(pl_op2 op, pl_dtype t)
-{
-    const bool is_bits = op == PL_AND || op == PL_OR || op == PL_XOR;
-    if (is_bits || t == PL_F32)
-        return is_bits ? !draw_is_float(t) : op == PL_ADD;
-    return true;
-}
-
 /* Only the copy engine reduces: whole rows of words, dense on both sides. */
 bool draw_REDUCE_OUT(struct draw *d)
 {
@@ -294,12 +286,12 @@ bool draw_REDUCE_OUT(struct draw *d)
     if (which < 0 || which == d->busy || !draw_has_engine(d))
         return false;
     const struct body_smem a = d->p->smem[which];
-    const pl_dtype_set types = PL_DT(I32) | PL_DT(U32) | PL_DT(U64) | PL_DT(F32);
+    const pl_dtype_set types =
+        PL_DT(I32) | PL_DT(U32) | PL_DT(U64); /* in f32 it loses subnormals */
     const int64_t row_bytes = a.s.d[a.s.rank - 1] * pl_dtype_bits(a.t) / 8;
-    /* The order in which units add is not known, so that sums of floats have one each. */
-    const bool is_for_all = !draw_is_float(a.t) && draw_chance(d, 50);
+    const bool is_for_all = draw_chance(d, 50);
     struct body_view from, to;
-    if (!draw_has_type(types, a.t) || !reduces(op, a.t) || row_bytes % 16 != 0 || a.s.rank > 3 ||
+    if (!draw_has_type(types, a.t) || row_bytes % 16 != 0 || a.s.rank > 3 ||
         !draw_smem_view(d, a.t, &a.s, false, &from))
         return false;
     const pl_shape one = {.rank = a.s.rank + 1, .d = {1, a.s.d[0], a.s.d[1], a.s.d[2]}};
