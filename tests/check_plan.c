@@ -4,6 +4,7 @@
  */
 #include "base/debug.h"
 #include "src/plan/lower.h"
+#include "src/plan/meet.h"
 #include "tests/plan_run.h"
 #include "tests/random.h"
 

@@ -1,8 +1,9 @@
 /*
  * Windows that hang over the edges of their tensors, on all four sides: addresses and bounds of their chunks, what a load gives for
- * elements outside and who may see it (src/plan/outside.c), and extents that parameters share (pl_param_decl.like).
+ * elements outside and who may see it (src/plan/memory/outside.c), and extents that parameters share (pl_param_decl.like).
  */
 #include "src/plan/lower.h"
+#include "src/plan/scalar.h"
 #include "tests/plan_data.h"
 
 enum { N_CHIPS = 4, ROWS = 8, COLS = 64, FILL = 9 };

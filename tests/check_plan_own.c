@@ -1,5 +1,5 @@
 /*
- * Copies by elements whose data each thread reads back itself (src/plan/own.c): neither fence nor barrier where that can be proved, and
+ * Copies by elements whose data each thread reads back itself (src/plan/memory/own.c): neither fence nor barrier where that can be proved, and
  * both in each program that is one step away from it. All of them run under the race check.
  */
 #include "tests/plan_data.h"

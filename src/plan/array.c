@@ -4,9 +4,17 @@
  * Scratch protocol, per unit: pl_scratch_begin (earlier readers are done), writes, pl_scratch_publish (everybody has
  * written), reads. Elements lie in scratch as in registers: 2 bytes for halves, 4 for words and predicates, 8 for 64-bit types.
  */
-#include "src/plan/lower.h"
+#include "src/plan/array.h"
 
 #include "base/debug.h"
+#include "src/plan/cast.h"
+#include "src/plan/elem.h"
+#include "src/plan/layout.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
+#include "src/plan/tensor/tmem.h"
 
 uint32_t pl_scratch_elem_bytes(pl_dtype t)
 {

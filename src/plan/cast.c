@@ -3,9 +3,11 @@
  * integer: modulo. Where the chip has no direct instruction the value passes through an f32 *rounded to odd* (truncated, its
  * last bit set when anything was lost), which a second rounding to at most 22 bits cannot tell from the exact value.
  */
-#include "src/plan/lower.h"
+#include "src/plan/cast.h"
 
 #include "base/debug.h"
+#include "src/plan/elem.h"
+#include "src/plan/scalar.h"
 
 static struct pl_opnd in_reg(struct pl_lower *l, enum pl_stype t, struct pl_opnd x)
 {

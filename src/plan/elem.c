@@ -6,9 +6,11 @@
  * goes through f32 and is rounded once at its end. Division and square root of f32 and f64 are correctly rounded; the other
  * functions are the hardware's approximations, refined where a bare one would be worse than 2 ulp.
  */
-#include "src/plan/lower.h"
+#include "src/plan/elem.h"
 
 #include "base/debug.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/scalar.h"
 
 #include <math.h>
 

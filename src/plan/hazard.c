@@ -9,7 +9,14 @@
  * of them load it and one stores it, so that those count, in a slot of their own: 0, which is no array's. So it is with an element that
  * is a rank-0 value, in the slot of its tensor, or in that one too where tensors may be the same memory.
  */
-#include "src/plan/lower.h"
+#include "src/plan/hazard.h"
+
+#include "src/plan/array.h"
+#include "src/plan/memory/copy.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
+#include "src/plan/tensor/tmem.h"
 
 #include <string.h>
 

@@ -2,9 +2,12 @@
  * pl_inline_ptx: the user's own instructions, once for each element, in a scope of their own. The plan names the registers; what
  * the text says is read when it is printed (jit/ptx/fragment.h).
  */
-#include "src/plan/lower.h"
+#include "src/plan/inline.h"
 
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/scalar.h"
 
 enum { MAX_OUTS = 4, MAX_INS = 8 };
 

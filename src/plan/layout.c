@@ -5,9 +5,13 @@
  *
  * Requirement on new ops: an op whose array result is elementwise in its array operands joins them here.
  */
-#include "src/plan/lower.h"
+#include "src/plan/layout.h"
 
 #include "base/debug.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/scalar.h"
+#include "src/plan/tensor/frag.h"
+#include "src/plan/tensor/tmem.h"
 
 #include <string.h>
 

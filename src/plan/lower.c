@@ -3,6 +3,20 @@
 
 #include "base/debug.h"
 #include "src/ir/print.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/hazard.h"
+#include "src/plan/layout.h"
+#include "src/plan/meet.h"
+#include "src/plan/memory/copy.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/memory/touch.h"
+#include "src/plan/pressure.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
+#include "src/plan/tensor/tmem.h"
+#include "src/plan/tensor/wgmma.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *
  * The lowering of each operation puts the meetings that it needs itself, without a look at the next one.
  */
-#include "src/plan/lower.h"
+#include "src/plan/meet.h"
 
 static bool is_barrier(const struct pl_step *s)
 {

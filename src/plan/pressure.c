@@ -3,7 +3,7 @@
  * reading, and through the whole of every loop that it enters alive and is read in. The assembler moves and merges, so its own count
  * differs; tests/matmul_ptxas.c prints both.
  */
-#include "src/plan/lower.h"
+#include "src/plan/pressure.h"
 
 #include "base/debug.h"
 

@@ -6,9 +6,17 @@
  * of it, whose result stays in all of them; rows of strided chunks that lie in a power-of-two group of neighbouring lanes, by butterflies
  * inside the group; and the general case through scratch, where the thread of a result element walks the axis.
  */
-#include "src/plan/lower.h"
+#include "src/plan/reduce.h"
 
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/cast.h"
+#include "src/plan/elem.h"
+#include "src/plan/layout.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
 
 #include <math.h>
 

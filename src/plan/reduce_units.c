@@ -3,9 +3,14 @@
  * threads of all of them hold the same elements. They lie in every warpgroup's scratch in row-major order, and are combined in the order
  * of warpgroups, then of CTAs, by each thread that holds them.
  */
-#include "src/plan/lower.h"
+#include "src/plan/reduce.h"
 
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
 
 struct parts {
     struct pl_lower *l;

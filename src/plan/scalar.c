@@ -1,5 +1,5 @@
 /* Rank-0 values, parameters, special registers, affine offsets. */
-#include "src/plan/lower.h"
+#include "src/plan/scalar.h"
 
 #include "base/debug.h"
 #include "base/num.h"

@@ -2,9 +2,13 @@
  * Dynamic schedules (src/ir/trace_sched.c): asking for the next tile, and reading the answer. The waits and arrivals around them are
  * ordinary operations.
  */
-#include "src/plan/lower.h"
-
 #include "base/debug.h"
+#include "src/plan/cast.h"
+#include "src/plan/elem.h"
+#include "src/plan/lower.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
 
 enum { ANSWER_BYTES = 16 };
 

@@ -4,9 +4,16 @@
  * A phase word is a register of every thread for each barrier group that somebody waits on; bit i is the parity that the next
  * wait on barrier i expects, flipped by each wait, reset by nothing.
  */
-#include "src/plan/lower.h"
+#include "src/plan/sync.h"
 
 #include "base/debug.h"
+#include "src/plan/hazard.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/touch.h"
+#include "src/plan/scalar.h"
+#include "src/plan/tensor/tmem.h"
+#include "src/plan/tensor/wgmma.h"
+#include "src/plan/work.h"
 
 #include <string.h>
 

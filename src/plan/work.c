@@ -5,7 +5,9 @@
  * It is asked when everything that the body does stands in blocks with one condition, the same in every role: `if c`, or `for` from lo
  * to hi; and when all CTAs that the prologue joins answer it alike.
  */
-#include "src/plan/lower.h"
+#include "src/plan/work.h"
+
+#include "src/plan/scalar.h"
 
 /* The condition under which a block does something: an if's value, or a loop's bounds. */
 struct work {

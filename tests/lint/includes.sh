@@ -10,7 +10,9 @@ layers='base|base
 jit/ptx|base jit/ptx
 src/ir|base src/ir plaunch
 src/check|base src/ir src/check plaunch
-src/plan|base src/ir src/check src/plan plaunch
+src/plan|base src/ir src/check src/plan src/plan/memory src/plan/tensor plaunch
+src/plan/memory|base src/ir src/check src/plan src/plan/memory src/plan/tensor plaunch
+src/plan/tensor|base src/ir src/check src/plan src/plan/memory src/plan/tensor plaunch
 jit|base jit/ptx src/ir src/check src/plan jit plaunch
 src/runtime|base jit/ptx src/ir src/check src/plan jit src/runtime plaunch
 emu|base jit/ptx emu
@@ -36,7 +38,7 @@ $layers
 EOF
 for word in 'cu[A-Z][A-Za-z]*' 'mbarrier\.' 'cp\.async' 'wgmma\.' 'tcgen05\.'; do
     # src/ir, src/check and src/plan name no PTX mnemonic and no CUDA symbol in code (comments and texts may).
-    for f in src/ir/*.c src/check/*.c src/plan/*.c; do
+    for f in src/ir/*.c src/check/*.c src/plan/*.c src/plan/*/*.c; do
         [ -f "$f" ] || continue
         sed -e 's://.*::' -e 's:"[^"]*"::g' "$f" | awk '{ while (match($0, /\/\*/)) { s = $0; p = RSTART; e = index(substr(s, p), "*/"); if (e) $0 = substr(s, 1, p - 1) substr(s, p + e + 1); else { $0 = substr(s, 1, p - 1); print; while ((getline line) > 0) { i = index(line, "*/"); if (i) { $0 = substr(line, i + 2); break } } } } print }' |
             grep -nE "(^|[^A-Za-z0-9_])$word" >/dev/null && {

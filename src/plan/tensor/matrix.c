@@ -5,9 +5,13 @@
  *
  * Sources: PTX ISA, "Warp Level Matrix Instructions: ldmatrix" and "stmatrix".
  */
-#include "src/plan/lower.h"
+#include "src/plan/tensor/matrix.h"
 
 #include "base/debug.h"
+#include "src/plan/layout.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/tensor/frag.h"
 
 enum { MATRIX_ROWS = 8, ROW_BYTES = 16, MOST = 4 };
 

@@ -1,9 +1,16 @@
 /*
  * Warpgroup matrix operations of sm_90a: operands in shared memory by descriptors (operand.c), accumulators in registers.
  */
-#include "src/plan/lower.h"
+#include "src/plan/tensor/wgmma.h"
 
 #include "base/debug.h"
+#include "src/plan/elem.h"
+#include "src/plan/hazard.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/scalar.h"
+#include "src/plan/tensor/frag.h"
+#include "src/plan/tensor/mma.h"
+#include "src/plan/tensor/operand.h"
 
 enum { BLOCK_ROWS = 64 };
 

@@ -2,7 +2,10 @@
  * Tensor maps, as data: one for each way in which the copies of a kernel look at an argument. Each launch encodes them with the
  * argument's address, extents and strides; the kernel finds them among its parameters.
  */
-#include "src/plan/lower.h"
+#include "src/plan/memory/map.h"
+
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
 
 static bool is_same_map(const struct pl_plan_map *x, const struct pl_plan_map *y)
 {

@@ -2,9 +2,16 @@
  * Atomic operations, element by element, and the semaphores that are made of them. A rank-0 operation is done once, by the leader of
  * the unit; what it gives is then told to the whole unit.
  */
-#include "src/plan/lower.h"
-
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/hazard.h"
+#include "src/plan/layout.h"
+#include "src/plan/lower.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
 
 static void set_guard(struct pl_lower *l, pl_reg p)
 {

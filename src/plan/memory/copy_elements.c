@@ -9,9 +9,16 @@
  *
  * Elements outside the tensor become zeros in shared memory, and are not written to global memory.
  */
-#include "src/plan/copy.h"
+#include "src/plan/memory/copy.h"
 
 #include "base/debug.h"
+#include "src/plan/hazard.h"
+#include "src/plan/layout.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/memory/touch.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
 
 enum { UNROLLED_CHUNKS = 8, UNROLLED_MOVES = 32, MOST_ARRIVALS = (1 << 20) - 1 };
 

@@ -14,7 +14,9 @@
  *
  * The arrival still says that the data are there: it is the leader's, who has stored its own part.
  */
-#include "src/plan/copy.h"
+#include "src/plan/memory/copy.h"
+
+#include "src/plan/scalar.h"
 
 enum { CHUNK_BYTES = 16 };
 

@@ -2,9 +2,12 @@
  * Warp-level matrix operations: a step multiplies 16 rows by 8 columns over 32 bytes of K. The four warps of a unit lie along the rows;
  * operands and accumulators are registers of the layouts MMA_A, MMA_B and MMA_ACC, whose chunks follow each other as a step takes them.
  */
-#include "src/plan/lower.h"
+#include "src/plan/tensor/mma.h"
 
 #include "base/debug.h"
+#include "src/plan/elem.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/tensor/frag.h"
 
 enum { STEP_BITS = 256, TILE_ROWS = 64, TILE_COLS = 8, A_WORDS = 4, B_WORDS = 2 };
 

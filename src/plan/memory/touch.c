@@ -5,7 +5,9 @@
  * An asynchronous access is one by the copy engine or the tensor core: it does not see plain stores before a proxy fence (PTX ISA, Async
  * proxy). Words that threads copy later (cp.async) are plain ones.
  */
-#include "src/plan/copy.h"
+#include "src/plan/memory/touch.h"
+
+#include "src/plan/memory/copy.h"
 
 /* What an op does to the shared memory that its refs name. Copies by elements and gathers fence what they store themselves. */
 static struct pl_touch touch_of(struct pl_lower *l, uint32_t id)

@@ -11,9 +11,15 @@
  * Whatever the way, a copy in is exactly one arrival on its barrier, also when its predicate is false (then of 0 bytes); a copy
  * out is one group for pl_wait_smem_to_gmem where the chip has such groups.
  */
-#include "src/plan/copy.h"
+#include "src/plan/memory/copy.h"
 
 #include "base/debug.h"
+#include "src/plan/hazard.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/map.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
 
 enum { BOX_MAX = 256, BULK_MAX_ROWS = 16 };
 

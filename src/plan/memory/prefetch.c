@@ -3,9 +3,11 @@
  * tensor, else the boxes of a tensor map, which may hang over an edge. It is advice, so where neither can serve it is dropped, and
  * the plan says so.
  */
-#include "src/plan/lower.h"
-
 #include "base/debug.h"
+#include "src/plan/lower.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/map.h"
+#include "src/plan/scalar.h"
 
 enum { BOX_MAX = 256, MAX_BOXES = 64 };
 

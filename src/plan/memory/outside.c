@@ -4,7 +4,9 @@
  * 16 bytes that are outside as a whole get none. Where less is loaded at a time the moves stay: without them ptxas 13.0 keeps all loads in
  * flight at once, in up to twice the registers.
  */
-#include "src/plan/lower.h"
+#include "src/plan/memory/outside.h"
+
+#include "src/plan/scalar.h"
 
 static bool is_by_elements(const struct pl_op *op)
 {

@@ -9,9 +9,12 @@
  * Source: PTX ISA, Asynchronous Warpgroup Level Matrix Shared Memory Layout: Matrix Descriptor; TensorCore 5th Generation Family
  * Instructions: Shared memory descriptor
  */
-#include "src/plan/lower.h"
+#include "src/plan/tensor/operand.h"
 
 #include "base/debug.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/scalar.h"
 
 enum { STEP_BYTES = 32, BLOCK_ROWS = 64, WINDOW_MASK = 0x3ffff };
 

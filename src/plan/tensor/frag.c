@@ -3,9 +3,16 @@
  * another. A conversion goes through the unit's scratch area, whatever the two layouts are, but for bytes of an accumulator that become
  * an operand: the lanes of a quad trade them.
  */
-#include "src/plan/lower.h"
+#include "src/plan/tensor/frag.h"
 
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/inline.h"
+#include "src/plan/layout.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/scalar.h"
 
 #include <string.h>
 

@@ -8,9 +8,19 @@
  *
  * What lies outside the tensor arrives as zeros, and so does a row whose index names none.
  */
-#include "src/plan/lower.h"
-
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/hazard.h"
+#include "src/plan/layout.h"
+#include "src/plan/lower.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/map.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/memory/touch.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
 
 struct gather {
     struct pl_lower *l;

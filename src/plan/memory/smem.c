@@ -7,9 +7,10 @@
  *
  * Order: arrays by falling alignment, then barriers, then the scratch area, whose size is known only after lowering.
  */
-#include "src/plan/lower.h"
+#include "src/plan/memory/smem.h"
 
 #include "base/debug.h"
+#include "src/plan/scalar.h"
 
 enum { BOX_MAX_ELEMS = 256 };
 

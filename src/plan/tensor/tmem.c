@@ -11,10 +11,16 @@
  *
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: Tensor Memory Allocation; tcgen05 Memory Consistency Model
  */
-#include "src/plan/lower.h"
+#include "src/plan/tensor/tmem.h"
 
 #include "base/debug.h"
 #include "src/ir/tmem.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/memory/mem.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
 
 enum { MAX_COLUMNS = 512, WARP_LANES = 32, MAX_WORDS = 32 };
 

@@ -6,9 +6,20 @@
  * instructions, else element by element under predicates, which are found only then. Chunks that no edge can cut (they have one element,
  * or the extent is a multiple of theirs) take one predicate each at once.
  */
-#include "src/plan/lower.h"
+#include "src/plan/memory/mem.h"
 
 #include "base/debug.h"
+#include "src/plan/array.h"
+#include "src/plan/elem.h"
+#include "src/plan/hazard.h"
+#include "src/plan/layout.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/memory/outside.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/frag.h"
+#include "src/plan/tensor/matrix.h"
 
 /* Predicates of more chunks are not shared with those of other tensors: a thread has seven predicate registers, and ptxas 13.0 keeps what is
  * used twice in others, where it finds again, at its place, what is used once. */

@@ -1,7 +1,10 @@
 /* From elements to addresses and bounds. */
-#include "src/plan/lower.h"
+#include "src/plan/memory/access.h"
 
 #include "base/debug.h"
+#include "src/plan/memory/smem.h"
+#include "src/plan/scalar.h"
+#include "src/plan/tensor/frag.h"
 
 #include <string.h>
 

@@ -4,9 +4,14 @@
  *
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: tcgen05.mma, Instruction descriptor, tcgen05.commit
  */
-#include "src/plan/lower.h"
-
 #include "base/debug.h"
+#include "src/plan/hazard.h"
+#include "src/plan/lower.h"
+#include "src/plan/memory/access.h"
+#include "src/plan/scalar.h"
+#include "src/plan/sync.h"
+#include "src/plan/tensor/operand.h"
+#include "src/plan/tensor/tmem.h"
 
 enum { STEP_COLUMNS = 8 }; /* of a step of K in tensor memory: 32 bytes */
 
