@@ -1,9 +1,9 @@
 #include "emu/exec.h"
 
-#include "emu/exec_async.h"
-#include "emu/exec_control.h"
-#include "emu/exec_mem.h"
-#include "emu/exec_mma.h"
+#include "emu/exec/async.h"
+#include "emu/exec/control.h"
+#include "emu/exec/mem.h"
+#include "emu/exec/mma.h"
 
 #include <assert.h>
 
@@ -15,10 +15,10 @@
 #define INS(id, ...)       HAS_##id,
 enum {
     HAS_NONE,
-#include "emu/exec_async.def"
-#include "emu/exec_core.def"
-#include "emu/exec_mma.def"
-#include "emu/exec_special.def"
+#include "emu/exec/async.def"
+#include "emu/exec/core.def"
+#include "emu/exec/mma.def"
+#include "emu/exec/special.def"
 #include "jit/ptx/arith.def"
 #include "jit/ptx/convert.def"
     HAS_COUNT
@@ -41,10 +41,10 @@ const struct pl_emu_form pl_emu_forms[PL_PTX_COUNT] = {
 #define OP(id)           [PL_PTX_##id] = {.how = PL_EMU_HOW_OP},
 #define REFUSE(id, text) [PL_PTX_##id] = {.how = PL_EMU_HOW_REFUSED, .reason = text},
 #define INS(id, ...)     [PL_PTX_##id] = {.how = PL_EMU_HOW_OP},
-#include "emu/exec_async.def"
-#include "emu/exec_core.def"
-#include "emu/exec_mma.def"
-#include "emu/exec_special.def"
+#include "emu/exec/async.def"
+#include "emu/exec/core.def"
+#include "emu/exec/mma.def"
+#include "emu/exec/special.def"
 #include "jit/ptx/arith.def"
 #include "jit/ptx/convert.def"
 #undef EXEC

@@ -1,7 +1,7 @@
 /*
  * The race check: its life, and the accesses of threads.
  */
-#include "emu/race_state.h"
+#include "emu/race/state.h"
 
 #include "emu/access.h"
 #include "emu/program.h"

@@ -22,8 +22,8 @@
  * Source: PTX ISA, Memory Consistency Model (Causality order, Proxies, Async operations); TensorCore 5th Generation Family
  * Instructions: Memory Consistency Model
  */
-#include "emu/async_state.h"
-#include "emu/exec_mem.h"
+#include "emu/async/state.h"
+#include "emu/exec/mem.h"
 #include "emu/machine.h"
 
 struct pl_emu_race_grid;

@@ -7,7 +7,7 @@
  *
  * Source: PTX ISA, TensorCore 5th Generation Family Instructions: Tensor Memory, Tensor Memory Allocation
  */
-#include "emu/async_state.h"
+#include "emu/async/state.h"
 
 enum {
     PL_TMEM_LANES = 128,

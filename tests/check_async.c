@@ -2,7 +2,7 @@
  * The mbarrier object against a second formulation: fields of the 64-bit word as a chip keeps them, where an arrive adds to a
  * field that counts up to 2^20. Random sequences of operations must agree step by step, refused operations included.
  */
-#include "emu/async_mbar.h"
+#include "emu/async/mbar.h"
 
 #include <check.h>
 #include <stdio.h>

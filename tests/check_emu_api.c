@@ -259,7 +259,7 @@ START_TEST(refused_functions_say_so)
 {
     static const char *const symbols[] = {
 #define REFUSED(symbol, why) #symbol,
-#include "emu/api_refused.def"
+#include "emu/api/refused.def"
 #undef REFUSED
     };
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {

@@ -629,7 +629,7 @@ START_TEST(executed_row_has_a_case)
 #define ACCESS(id, fn) {PL_PTX_##id, #id},
 #define OP(id)         {PL_PTX_##id, #id},
 #define REFUSE(id, reason)
-#include "emu/exec_core.def"
+#include "emu/exec/core.def"
 #undef EXEC
 #undef ACCESS
 #undef OP

@@ -2,7 +2,7 @@
  * The scalar lane kernels against tests/ptx/vectors*.tsv and against each other.
  */
 #include "base/debug.h"
-#include "emu/ops_kernels.h"
+#include "emu/ops/kernels.h"
 #include "tests/ops_rows.h"
 #include "tests/random.h"
 

@@ -2,7 +2,7 @@
  * Tensor maps and boxes: the image against the table of bits that compiled code writes, every rule of the encoders, swizzles
  * against chunk permutations, and the box walk against a model that computes each element of the tile by itself.
  */
-#include "emu/async_box.h"
+#include "emu/async/box.h"
 #include "emu/tensormap.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What libplaunch-emu.so exports: the rows of emu/api.def, their per-thread forms, those of emu/api_refused.def and the functions
+# What libplaunch-emu.so exports: the rows of emu/api.def, their per-thread forms, those of emu/api/refused.def and the functions
 # of emu/plaunch_emu.h, no more.
 set -e
 : "${PL_SRCDIR:=.}" "${PL_BUILDDIR:=.}" "${NM:=nm}"
@@ -15,7 +15,7 @@ trap 'rm -rf "$dir"' EXIT
             PTDS) echo "${symbol}_ptds" ;;
             esac
         done
-    sed -n 's/^REFUSED(\([A-Za-z0-9_]*\),.*/\1/p' "$PL_SRCDIR/emu/api_refused.def"
+    sed -n 's/^REFUSED(\([A-Za-z0-9_]*\),.*/\1/p' "$PL_SRCDIR/emu/api/refused.def"
     sed -n 's/^PLAUNCH_EMU_API.*\(plaunch_emu_[a-z_]*\)(.*/\1/p' "$PL_SRCDIR/emu/plaunch_emu.h"
 } | sort >"$dir/want.txt"
 "$NM" -D --defined-only "$lib" | awk '{print $3}' | grep -v '^_\(_bss_start\|edata\|end\)$' | sort >"$dir/has.txt"

@@ -52,7 +52,7 @@ typedef struct pl_param_decl {
     pl_fact_set specialised;
     int32_t
         like; /* 1 + index of an earlier tensor parameter, not optional, whose extents this one has: the body's code counts on
-                     it. A difference is PL60xx, as of expect_shape; not in kernels with arrange(). 0: none */
+                     it. A difference is PL6011 or PL6012; not in kernels with arrange(). 0: none */
 } pl_param_decl;
 
 typedef enum pl_model { PL_MODEL_GPU, PL_MODEL_TPU } pl_model;
@@ -103,7 +103,7 @@ typedef struct pl_launch_dims {
  *   body         traced; reads params and calls the builder (plaunch/trace.h, plaunch/ops.h)
  *   launch_dims  every launch, integer arithmetic only
  *   expect_shape the extents that tensor argument `arg` must have, given the others: want->rank and want->d, rank -1 for "free";
- *                called for present tensors whose rank is in range, before configure; a difference is PL60xx with argument,
+ *                called for present tensors whose rank is in range, before configure; a difference is PL6011, or PL6012 of ranks, with argument,
  *                dimension, value seen and value wanted. NULL: every tensor is free.
  *   arrange      at each launch, after the arguments were checked: may rewrite `args` (n_args of them, a copy of the caller's)
  *                into another way to say the same, such as a column-major matrix as the row-major matrix with its axes

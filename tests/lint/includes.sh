@@ -15,7 +15,12 @@ src/plan/memory|base src/ir src/check src/plan src/plan/memory src/plan/tensor p
 src/plan/tensor|base src/ir src/check src/plan src/plan/memory src/plan/tensor plaunch
 jit|base jit/ptx src/ir src/check src/plan jit plaunch
 src/runtime|base jit/ptx src/ir src/check src/plan jit src/runtime plaunch
-emu|base jit/ptx emu
+emu|base jit/ptx emu emu/async emu/exec emu/race
+emu/api|base jit/ptx emu emu/api
+emu/exec|base jit/ptx emu emu/async emu/exec emu/ops
+emu/ops|base jit/ptx emu emu/ops
+emu/async|base jit/ptx emu emu/async
+emu/race|base jit/ptx emu emu/race
 kernels|kernels plaunch'
 check() { # file, allowed folders
     for inc in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$1" | grep -v '^config.h$'); do
