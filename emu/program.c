@@ -399,14 +399,21 @@ static uint32_t most_params(const struct pl_ptx_module *m)
     return m->version >= FROM_VERSION && m->sm >= FROM_SM ? BYTES : OLD_BYTES;
 }
 
+/* ptxas 13.0: an architecture-specific target may use all that its chip has. */
+static uint32_t most_static(const struct pl_emu_program *p)
+{
+    enum { ANYWHERE_BYTES = 48 * 1024 };
+    return p->module.suffix == 'a' ? p->device->config.shared_per_cta_bytes : ANYWHERE_BYTES;
+}
+
 static void check_entry_size(const struct pl_emu_func *f, struct pl_diags *diags)
 {
-    enum { MOST_STATIC_BYTES = 48 * 1024 };
     struct pl_where where = {.line = (int)f->line};
-    uint32_t most = most_params(&f->program->module);
-    if (f->shared_bytes > MOST_STATIC_BYTES)
+    uint32_t most = most_static(f->program);
+    if (f->shared_bytes > most)
         pl_d_emu_too_large(diags, where, f->info.name, f->shared_bytes, "static shared memory",
-                           MOST_STATIC_BYTES);
+                           most);
+    most = most_params(&f->program->module);
     if (f->info.param_n_bytes > most)
         pl_d_emu_too_large(diags, where, f->info.name, f->info.param_n_bytes, "parameters", most);
 }
