@@ -61,12 +61,6 @@ static void open_contexts(void)
     ck_assert_int_eq(configure("step_limit", "20000000"), 0);
 }
 
-static void close_contexts(void)
-{
-    for (int i = 0; i < N_CHIPS; i++)
-        pl_context_destroy(contexts[i]);
-}
-
 /* ---- a kernel of a program ---- */
 
 struct body_params {
@@ -85,17 +79,23 @@ static void launch_dims(const pl_request *request, const void *params, pl_launch
     *out = (pl_launch_dims){{((const struct body_params *)params)->p->n_ctas, 1, 1}};
 }
 
+/* A kernel lives as long as any context that has seen it. */
 struct made {
+    struct made *next;
     pl_kernel kernel;
     pl_param_decl decls[BODY_MAX_TENSORS + 2];
     pl_arg args[BODY_MAX_TENSORS + 2];
     char names[BODY_MAX_TENSORS + 2][8];
 };
 
+static struct made *all_made;
+
 static void make_kernel(struct made *k, const struct body *p)
 {
     const int n = p->n_tensors;
     memset(k, 0, sizeof *k);
+    k->next = all_made;
+    all_made = k;
     for (int i = 0; i < n + 2; i++) {
         snprintf(k->names[i], sizeof k->names[i], "p%d", i);
         k->decls[i] = (pl_param_decl){.name = k->names[i], .dtypes = PL_DT_ANY};
@@ -138,6 +138,17 @@ struct outcome {
 static size_t bytes_of(const struct body_tensor *t)
 {
     return (size_t)(t->n_alloc * pl_dtype_bits(t->t) / 8);
+}
+
+static void close_contexts(void)
+{
+    for (int i = 0; i < N_CHIPS; i++)
+        pl_context_destroy(contexts[i]);
+    while (all_made != NULL) {
+        struct made *next = all_made->next;
+        free(all_made);
+        all_made = next;
+    }
 }
 
 static void put_tensors(struct body *p, pl_context *c)
@@ -207,7 +218,7 @@ static bool is_refusal(pl_status st, const pl_error *err)
 static void run_in(struct body *p, pl_context *c, const char *policy, struct outcome *o)
 {
     static uint64_t serial;
-    struct made *k = malloc(sizeof *k); /* lives as long as the context */
+    struct made *k = malloc(sizeof *k);
     pl_error err = {0};
     const struct body_params params = {p, ++serial};
     const pl_launch_options options = {.struct_size = sizeof options, .params = &params};
