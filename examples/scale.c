@@ -48,7 +48,8 @@ static const pl_param_decl scale_params[] = {
      .role = PL_ROLE_OUT,
      .min_rank = 2,
      .max_rank = 2,
-     .dtypes = PL_DT(F32) | PL_DT(BF16)},
+     .dtypes = PL_DT(F32) | PL_DT(BF16),
+     .like = 1}, /* has the extents of x; another size is refused */
 };
 
 static const pl_kernel scale = {

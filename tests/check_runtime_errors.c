@@ -66,7 +66,7 @@ static uint32_t arrange_nothing(const pl_request *r, pl_arg *a)
 /* Extents that the code counts on: compared at each launch; and only with those that are there, and stay. */
 START_TEST(parameters_that_are_like_others)
 {
-    static const int32_t likes[] = {1, 2, 3, -1, 1, 1};
+    static const int16_t likes[] = {1, 2, 3, -1, 1, 1};
     enum { FINE = 0, TO_OPTIONAL = 4, ARRANGED = 5 };
     static pl_kernel k[PL_COUNT(likes)]; /* a kernel that was launched stays */
     static pl_param_decl pairs[PL_COUNT(likes)][2];

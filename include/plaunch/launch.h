@@ -37,7 +37,13 @@ typedef enum pl_fact {
 } pl_fact;
 typedef uint32_t pl_fact_set;
 
-/* One parameter. Invariants: 0 <= min_rank <= max_rank <= 8; a scalar has rank 0 and dtypes among i32, i64, f32. */
+/*
+ * One parameter. Invariants: 0 <= min_rank <= max_rank <= 8; a scalar has rank 0 and dtypes among i32, i64, f32.
+ *
+ *   like   1 + index of an earlier tensor parameter, not optional, whose rank and extents this one has; 0: none. Every launch compares
+ *          them (PL6011, PL6012), before expect_shape(), and the code counts on it: the extents are passed once, and what one tensor's
+ *          edge says of an index holds for the other. Not in kernels with arrange().
+ */
 typedef struct pl_param_decl {
     const char *name;
     pl_param_role role;
@@ -46,13 +52,11 @@ typedef struct pl_param_decl {
     bool is_optional;    /* pl_arg_none() is accepted */
     bool
         is_constant; /* no grid ahead in the stream writes it (weights): may be read before pl_griddep_wait() */
+    int16_t like;
     uint32_t
         baked_dims; /* bit i: extent i is part of the variant, and a C integer for the body (pl_dim_const) */
     pl_fact_set required;
     pl_fact_set specialised;
-    int32_t
-        like; /* 1 + index of an earlier tensor parameter, not optional, whose extents this one has: the body's code counts on
-                     it. A difference is PL6011 or PL6012; not in kernels with arrange(). 0: none */
 } pl_param_decl;
 
 typedef enum pl_model { PL_MODEL_GPU, PL_MODEL_TPU } pl_model;

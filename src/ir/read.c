@@ -420,7 +420,7 @@ static void read_arg(struct pl_reader *r, struct pl_trace_request *req)
         }
         pl_read_char(r, '=');
         if (strcmp(name, "like") == 0)
-            p->like = a->like = (int32_t)pl_read_int(r, 1, (int64_t)req->n_args - 1);
+            a->like = p->like = (int16_t)pl_read_int(r, 1, (int64_t)req->n_args - 1);
         else
             a->facts = (pl_fact_set)pl_read_int(r, 0, 63);
     }

@@ -55,6 +55,9 @@ static int n_specialised_facts(const pl_kernel *k)
     return n;
 }
 
+_Static_assert(sizeof(void *) != 8 || sizeof(pl_param_decl) == 40,
+               "programs pass arrays of it, and no size: another one is another libplaunch.so");
+
 /* The body's code counts on the extents, so each was compared with those of a tensor, which stayed what it was. */
 static bool are_like(const pl_kernel *k)
 {
