@@ -200,6 +200,21 @@ START_TEST(child_graphs)
 }
 END_TEST
 
+/* The graph as text, from a file of the test's. */
+static const char *dot_of(CUgraph g)
+{
+    static char text[4000];
+    char path[600];
+    snprintf(path, sizeof path, "%s/emu_node_%ld.dot", getenv("PL_BUILDDIR"), (long)getpid());
+    ok(cu.cuGraphDebugDotPrint(g, path, 0));
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+    return text;
+}
+
 START_TEST(nodes_of_a_clone)
 {
     struct fixture f = begin();
@@ -207,7 +222,6 @@ START_TEST(nodes_of_a_clone)
     CUgraph g = new_graph(), clone;
     CUgraphNode a = add_store(g, f.store, p, 1), b = add_store(g, f.store, p + 4, 2), found, last;
     CUDA_KERNEL_NODE_PARAMS k;
-    char path[600], text[4000];
     ok(cu.cuGraphClone(&clone, g));
     last = add_store(g, f.store, p, 3);
     ok(cu.cuGraphNodeFindInClone(&found, b, clone));
@@ -215,19 +229,16 @@ START_TEST(nodes_of_a_clone)
     ck_assert_uint_eq(*(CUdeviceptr *)k.kernelParams[0], p + 4);
     gives(cu.cuGraphNodeFindInClone(&found, last, clone), INVALID_VALUE);
     gives(cu.cuGraphNodeFindInClone(&found, a, g), INVALID_VALUE);
-    snprintf(path, sizeof path, "%s/emu_node_%ld.dot", getenv("PL_BUILDDIR"), (long)getpid());
     ok(cu.cuGraphAddDependencies(g, &a, &b, 1));
-    ok(cu.cuGraphDebugDotPrint(g, path, 0));
-    FILE *file = fopen(path, "r");
-    ck_assert_ptr_nonnull(file);
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    unlink(path);
-    text[n] = 0;
+    const char *text = dot_of(g);
     ck_assert_ptr_nonnull(strstr(text, "digraph dot {"));
     ck_assert_ptr_nonnull(strstr(text, "KERNEL\\nstore"));
     ck_assert_ptr_nonnull(strstr(text, " -> "));
     gives(cu.cuGraphDebugDotPrint(g, "/nowhere/graph.dot", 0), OPERATING_SYSTEM);
+    ok(cu.cuModuleUnload(f.module)); /* the names go with it */
+    text = dot_of(g);
+    ck_assert_ptr_nonnull(strstr(text, "KERNEL\\n\"]"));
+    ck_assert_ptr_null(strstr(text, "store"));
 }
 END_TEST
 
@@ -292,6 +303,8 @@ START_TEST(memory_of_a_graph)
     ok(cu.cuMemFreeAsync(a.dptr, NULL));
     ok(cu.cuGraphLaunch(x, NULL));
     ok(cu.cuMemFree_v2(a.dptr));
+    gives(cu.cuMemFree_v2(a.dptr), INVALID_VALUE);
+    gives(cu.cuMemFreeAsync(a.dptr, NULL), INVALID_VALUE);
     ok(cu.cuGraphExecDestroy(x));
     gives(cu.cuGraphAddMemFreeNode(&release, g, &store, 1, new_words()), INVALID_VALUE);
     ok(cu.cuGraphAddMemFreeNode(&release, g, &store, 1, a.dptr));

@@ -538,7 +538,11 @@ static bool list_params(struct pl_node *n)
     return true;
 }
 
-const char *pl_work_kernel_name(const struct pl_work *w) { return w->kernel.function->info->name; }
+const char *pl_work_kernel_name(const struct pl_work *w)
+{
+    const struct pl_function *f = pl_obj_find(w->kernel.handle, PL_OBJ_FUNCTION);
+    return f != NULL ? f->info->name : "";
+}
 
 /* kernelParams is the node's own: good until the node goes or gets other parameters. */
 CUresult pl_cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)

@@ -66,6 +66,6 @@ CUresult pl_graph_add_work(CUgraphNode *node, CUgraph graph, const CUgraphNode *
                            struct pl_work *w);
 /* Give work of the same kind new parameters; what only launch attributes say stays. */
 CUresult pl_work_replace(struct pl_work *w, const CUgraphNodeParams *p);
-const char *pl_work_kernel_name(const struct pl_work *w);
+const char *pl_work_kernel_name(const struct pl_work *w); /* "" once its module is unloaded */
 void pl_exec_reset(void);
 #endif

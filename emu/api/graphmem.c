@@ -21,6 +21,14 @@ void pl_graph_memory_release(struct pl_graph_memory *m)
     free(m);
 }
 
+CUresult pl_graph_memory_free(struct pl_graph_memory *m)
+{
+    if (!m->is_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    m->is_out = false;
+    return CUDA_SUCCESS;
+}
+
 CUresult pl_work_from_alloc(struct pl_context *ctx, size_t n_bytes, struct pl_work *w)
 {
     struct pl_device *d = ctx->device;

@@ -286,11 +286,7 @@ static CUresult free_after_work(uint64_t address, bool is_device)
         return r;
     pl_ctx_drain(ctx);
     a = pl_alloc_start(address);
-    if (a != NULL && a->graph != NULL) {
-        a->graph->is_out = false;
-        return ctx->sticky;
-    }
-    r = pl_mem_free_now(address);
+    r = a != NULL && a->graph != NULL ? pl_graph_memory_free(a->graph) : pl_mem_free_now(address);
     return r != CUDA_SUCCESS ? r : ctx->sticky;
 }
 

@@ -45,7 +45,8 @@ void pl_mem_drop_context(struct pl_context *ctx);
 void pl_mem_reset(void); /* the table and the pools: the devices go away */
 void pl_pool_reset(void);
 void pl_graph_memory_retain(struct pl_graph_memory *m);
-void pl_graph_memory_release(struct pl_graph_memory *m); /* emu/api/graphmem.c */
+void pl_graph_memory_release(struct pl_graph_memory *m);  /* emu/api/graphmem.c */
+CUresult pl_graph_memory_free(struct pl_graph_memory *m); /* what a launch has given out */
 void pl_map_reset(void); /* emu/api/map.c: ranges and physical memory */
 
 /* What holds an address: device memory (device set) or else the host's. */

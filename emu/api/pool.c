@@ -276,10 +276,8 @@ CUresult pl_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->capture != NULL)
         return capture_free(ptr, s);
-    if (a->graph != NULL) { /* the memory is the graph's; the next launch may give it out again */
-        a->graph->is_out = false;
-        return CUDA_SUCCESS;
-    }
+    if (a->graph != NULL) /* the memory is the graph's; the next launch may give it out again */
+        return pl_graph_memory_free(a->graph);
     struct pl_work w = {.kind = PL_WORK_FREE, .free_address = ptr};
     return pl_stream_submit(s, &w, NULL, NULL);
 }

@@ -56,7 +56,6 @@ struct pl_chip {
 const struct pl_chip *pl_chip_find(int sm); /* NULL: none */
 
 struct pl_device {
-    uint64_t graph_used_bytes, graph_high_bytes; /* memory of allocation nodes */
     int ordinal, n_sms;
     const struct pl_chip *chip;
     struct pl_emu_device *emu;
@@ -64,7 +63,8 @@ struct pl_device {
         *primary; /* made at the first retain; its handle stays the same from then on */
     uint32_t primary_refs;
     unsigned primary_flags;
-    struct pl_pool *default_pool, *pool; /* NULL until asked for */
+    struct pl_pool *default_pool, *pool;         /* NULL until asked for */
+    uint64_t graph_used_bytes, graph_high_bytes; /* memory of allocation nodes */
 };
 
 struct pl_context {
