@@ -342,7 +342,8 @@ static void refused_body(pl_builder *b, const void *params)
 static void odd_acc_body(pl_builder *b, const void *params)
 {
     (void)params;
-    (void)pl_acc(b, PL_F32, PL_SHAPE(64, 12));
+    pl_ref acc = pl_acc(b, PL_F32, PL_SHAPE(64, 12));
+    pl_acc_init(b, acc, pl_acc_load(b, acc));
 }
 
 START_TEST(what_is_refused_says_why)
@@ -369,6 +370,7 @@ START_TEST(accumulators_are_whole_fragments)
                     .args = {pl_arg_tensor(pl_tensor_make(4096, PL_F32, PL_SHAPE(256)))}};
     struct build *b = build_new(&a, 0);
     ck_assert_int_eq(b->status, PL_E_INVALID);
+    ck_assert_uint_eq(b->diags.list.n, 1); /* its uses add none */
     ck_assert_ptr_eq(b->diags.list.data[0].info, &pl_di_acc_shape);
     ck_assert_str_eq(b->diags.list.data[0].text, "pl_acc of shape 64x12");
     build_free(b);

@@ -37,7 +37,16 @@ void pl_wgmma_settle(struct pl_lower *l)
         do_wait(l, 0);
 }
 
-static const char part_of_accumulator[] = "a view of the accumulator: take it whole";
+/* Does the op write a whole accumulator? One without registers was refused where it is made, or memory ran out. */
+static bool check_whole(struct pl_lower *l, const struct pl_op *op)
+{
+    const struct pl_ref_info *d = pl_ir_ref(l->fn, op->refs[0]);
+    if (l->vars[d->array].regs == NULL)
+        return false;
+    if (d->view != PL_VIEW_ROOT)
+        pl_lower_refuse(l, op, "a view of the accumulator: take it whole");
+    return d->view == PL_VIEW_ROOT;
+}
 
 void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
@@ -46,10 +55,8 @@ void pl_lower_wgmma(struct pl_lower *l, uint32_t id, const struct pl_op *op)
                              *y = pl_ir_ref(l->fn, op->refs[2]);
     const struct pl_lval *acc = &l->vars[d->array];
     struct pl_operand a, b;
-    if (acc->regs == NULL || d->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op, part_of_accumulator);
+    if (!check_whole(l, op))
         return;
-    }
     pl_hazard_product(l, op->refs[1]);
     pl_hazard_product(l, op->refs[2]);
     if (!pl_operand_make(l, op, op->refs[1], 1, &a) || !pl_operand_make(l, op, op->refs[2], 0, &b))
@@ -99,10 +106,8 @@ void pl_lower_wgmma_val(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     const struct pl_op *x = pl_ir_op(l->fn, op->args[0]);
     const struct pl_lval *acc = &l->vars[d->array];
     struct pl_operand b;
-    if (acc->regs == NULL || d->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op, part_of_accumulator);
+    if (!check_whole(l, op))
         return;
-    }
     pl_hazard_product(l, op->refs[1]);
     if (!pl_operand_make(l, op, op->refs[1], 0, &b))
         return;
@@ -166,8 +171,7 @@ static bool take_window(struct pl_lower *l, const struct pl_ref_info *r, struct 
 void pl_lower_acc_load(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
-    if (l->vars[r->array].regs == NULL) {
-        pl_lower_refuse(l, op, part_of_accumulator);
+    if (l->vars[r->array].regs == NULL) { /* refused where it is made, or memory ran out */
         l->vals[id] = pl_lval_scalar(op->dtype, pl_opnd_imm(0));
         return;
     }
@@ -183,10 +187,8 @@ void pl_lower_acc_init(struct pl_lower *l, uint32_t id, const struct pl_op *op)
 {
     (void)id;
     const struct pl_ref_info *r = pl_ir_ref(l->fn, op->refs[0]);
-    if (l->vars[r->array].regs == NULL || r->view != PL_VIEW_ROOT) {
-        pl_lower_refuse(l, op, part_of_accumulator);
+    if (!check_whole(l, op))
         return;
-    }
     const struct pl_lval v = pl_lval_of(l, op->args[0]);
     do_wait(l, 0); /* operations in flight still write the registers */
     pl_store_variable(l, r->array, &v);
