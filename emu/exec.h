@@ -5,7 +5,7 @@
  *
  * Decoding happens once, at load. A decoded instruction is either an *op*, a scalar lane kernel of emu/ops.h applied to the
  * lane arrays that its operands resolve to, or an *executor*, a function that sees the whole warp: everything that touches
- * memory, control or synchronisation. emu/exec_*.def say which row of ptx.def is what; a row that stands in neither way does
+ * memory, control or synchronisation. The tables in emu/exec/ say which row of ptx.def is what; a row that stands in neither way does
  * not compile. A row may also be refused, with a reason: then the load fails and names the line and the instruction.
  *
  * Operands are resolved to (bank, byte offset): the frame of the function activation, the constants of the program (each
@@ -94,7 +94,7 @@ struct pl_emu_ins {
     const void *extra; /* what the decode hook of the form has prepared; NULL without one */
 };
 
-/* The row of emu/exec_*.def of one form. */
+/* The row of one form in the tables of emu/exec/. */
 enum pl_emu_how { PL_EMU_HOW_OP, PL_EMU_HOW_EXEC, PL_EMU_HOW_ACCESS, PL_EMU_HOW_REFUSED };
 struct pl_emu_form {
     enum pl_emu_how how;

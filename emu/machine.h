@@ -132,7 +132,7 @@ struct pl_emu_warp {
     uint32_t fault_lane;
     const struct pl_emu_ins *pc; /* that runs, for faults */
     bool is_watched; /* race check: every instruction is looked at for the registers that it uses */
-    void *async;     /* emu/async_*: per-warp state (groups of copies a thread), NULL until used */
+    void *async;     /* emu/async/: per-warp state (groups of copies a thread), NULL until used */
 };
 
 /* ---- CTA, cluster, grid ------------------------------------------------------------------------------------------------------ */
@@ -168,7 +168,7 @@ struct pl_emu_cta {
     struct pl_emu_warp *warps;
     struct pl_emu_shared shared;
     struct pl_emu_barrier barriers[PL_EMU_N_BARRIERS];
-    void *async; /* emu/async_*: barriers, copies and tensor memory of this CTA */
+    void *async; /* emu/async/: barriers, copies and tensor memory of this CTA */
 };
 
 /* Offset of a shared::cluster address in the data of its CTA; what lies below the base wraps and is too large. */

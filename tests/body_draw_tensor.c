@@ -154,7 +154,7 @@ bool draw_TMEM_LOAD(struct draw *d)
     return true;
 }
 
-/* The type of the sum, and whether several products may be added up in it. */
+/* The type of the sum. In f16 one product is exact, and several are not. */
 static pl_dtype sum_type(struct draw *d, pl_dtype t)
 {
     return t == PL_I8 || t == PL_U8 ? PL_I32 : t != PL_BF16 && draw_chance(d, 15) ? PL_F16 : PL_F32;

@@ -1,7 +1,7 @@
 #ifndef PL_EMU_ASYNC_STATE_H
 #define PL_EMU_ASYNC_STATE_H
 /*
- * Inside the asynchronous family (emu/async_*.c and its executors): the queue of a cluster, what is known of each CTA's
+ * Inside the asynchronous family (emu/async/ and its executors): the queue of a cluster, what is known of each CTA's
  * shared memory, what each thread has outstanding.
  *
  * An operation is submitted by an executor and *finished* later, by a policy: eager finishes it at once; late only when a wait
@@ -142,7 +142,7 @@ struct pl_async_cta {
     uint32_t
         n_pool_regs; /* setmaxnreg: registers free a thread, summed over warps; see emu/exec/cluster.c */
     bool has_pool;
-    void *tmem; /* emu/exec_tcgen05*.c */
+    void *tmem; /* emu/exec/tmem.c */
 };
 
 struct pl_async_warp {

@@ -1,7 +1,7 @@
 #ifndef PL_EMU_OPS_FLOAT_H
 #define PL_EMU_OPS_FLOAT_H
 /*
- * Bit-level float helpers for lane kernels (private to emu/ops_*.c). All are branch-free on integers, so that loops over
+ * Bit-level float helpers for lane kernels (private to emu/ops/). All are branch-free on integers, so that loops over
  * them vectorise at every ISA level.
  */
 #include "emu/ops/lanes.h"

@@ -1,6 +1,6 @@
 #ifndef PL_EMU_OPS_INT_H
 #define PL_EMU_OPS_INT_H
-/* Integer arithmetic on one lane that C does not have (private to emu/ops_*.c). */
+/* Integer arithmetic on one lane that C does not have (private to emu/ops/). */
 #include "base/num.h"
 
 #include <stdbool.h>

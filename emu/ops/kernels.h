@@ -1,6 +1,6 @@
 #ifndef PL_EMU_OPS_KERNELS_H
 #define PL_EMU_OPS_KERNELS_H
-/* Numbers and tables of the lane kernels (private to emu/ops_*.c). */
+/* Numbers and tables of the lane kernels (private to emu/ops/). */
 #include "emu/ops.h"
 
 enum pl_emu_kernel {

@@ -1,7 +1,7 @@
 #ifndef PL_EMU_OPS_LANES_H
 #define PL_EMU_OPS_LANES_H
 /*
- * How a lane kernel is written (private to emu/ops_*.c).
+ * How a lane kernel is written (private to emu/ops/).
  *
  * Most kernels are one expression over A, B, C (the lane's sources), expanded into two loops: `full` stores every lane,
  * `masked` computes every lane and blends, so both vectorise. An expression must therefore be defined for any bits: it

@@ -2,7 +2,7 @@
 #define PL_EMU_OPS_MODE_H
 /*
  * The modes of one scalar instruction as its kernel reads them: opx.imm is this struct's eight bytes (private to
- * emu/ops_*.c). A kernel uses the members that its operation has; select fills the others with 0.
+ * emu/ops/). A kernel uses the members that its operation has; select fills the others with 0.
  */
 #include "base/num.h"
 

@@ -3,8 +3,8 @@
 /*
  * Makes steps. Two sequences grow side by side: the entry, run once by every thread at its start, and the body. A pure step
  * whose sources are all known in the entry goes there, whoever asks for it, so loop-invariant index math is hoisted by
- * construction (but what only cold code wants, which stays there); and a pure step that exists already in an open scope is not made again. Only registers that are written
- * once take part: a mutable register (a variable, a phase word) is never shared or hoisted.
+ * construction (but what only cold code wants, which stays there); and a pure step that exists already in an open scope is not made
+ * again. Only registers that are written once take part: a mutable register (a variable, a phase word) is never shared or hoisted.
  *
  * A guard may be set: steps that are not pure then carry it.
  *

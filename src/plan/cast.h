@@ -3,6 +3,5 @@
 /* Conversions of one element. */
 #include "src/plan/lower.h"
 
-struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to,
-                            struct pl_opnd x); /* cast.c */
+struct pl_opnd pl_elem_cast(struct pl_lower *l, pl_dtype from, pl_dtype to, struct pl_opnd x);
 #endif

@@ -568,7 +568,9 @@ static void size_scratch(struct pl_lower *l)
     const uint64_t limit = (uint64_t)l->fn->request.target->smem_bytes;
     if (end > limit) {
         struct pl_where where = where_smem_is_largest(l->fn);
-        where.has_values = true, where.seen = (int64_t)end, where.wanted = (int64_t)limit;
+        where.has_values = true;
+        where.seen = (int64_t)end;
+        where.wanted = (int64_t)limit;
         pl_d_smem_over_limit(l->diags, where, end, limit);
         l->status = PL_E_INVALID;
     }

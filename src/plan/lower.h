@@ -2,7 +2,7 @@
 #define PL_SRC_PLAN_LOWER_H
 /*
  * Lowering: from the ops of a trace to steps. One pass in program order over the ops; each op has a function (lower.c's table).
- * Before it run: the layout walk (layout.c), which gives every array value a layout, and the shared-memory map (smem.c).
+ * Before it run: the layout walk (layout.c), which gives every array value a layout, and the shared-memory map (memory/smem.c).
  *
  * Vocabulary. A *unit* executes an op: a warpgroup (128 threads), or a warp inside a warp role. *rank* is the thread's index in
  * its unit. A *chunk* is vec consecutive elements (row-major) that one thread holds: chunk k of rank t starts at element
@@ -62,7 +62,8 @@ struct pl_tmem_state {
     struct pl_columns stored; /* with has_stores: none of them is elsewhere */
 };
 
-/* Chunks of one ref, in one scope, whose places differ in their constants only; and what they share, by base axis (access.c). */
+/* Chunks of one ref, in one scope, whose places differ in their constants only; and what they share, by base axis
+ * (memory/access.c). */
 struct pl_chunks {
     uint32_t ref, serial; /* 0: none */
     struct pl_opnd threads[PL_MAX_RANK];

@@ -25,17 +25,16 @@ struct pl_opnd pl_lower_scalar(struct pl_lower *l, uint32_t val); /* operand of 
 enum pl_stype pl_lower_int_type(const struct pl_lower *l, uint32_t val);
 /* konst + terms as `t` (s32 or s64). */
 struct pl_opnd pl_lower_affine(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t);
-bool pl_affine_is_const(const struct pl_affine *a, int64_t *v);
-/* Added to sum. */
 struct pl_opnd pl_lower_affine_on(struct pl_lower *l, const struct pl_affine *a, enum pl_stype t,
-                                  struct pl_opnd sum);
+                                  struct pl_opnd sum); /* the same, added to sum */
+bool pl_affine_is_const(const struct pl_affine *a, int64_t *v);
 bool pl_affine_is_entry(struct pl_lower *l, const struct pl_affine *a); /* all known in the entry */
 bool pl_val_is_nonneg(const struct pl_lower *l, uint32_t val);          /* of rank 0, an integer */
 bool pl_affine_is_nonneg(const struct pl_lower *l, const struct pl_affine *a);
 bool pl_affine_same(const struct pl_affine *x, const struct pl_affine *y);
 /* Index type of a GMEM array: s32 where the fact I32 holds, else s64. */
 enum pl_stype pl_lower_index_type(const struct pl_lower *l, const struct pl_array *a);
-/* The extents of two arrays are the same numbers, axis by axis. */
+/* The extents of two arrays are known to be the same numbers, axis by axis. */
 bool pl_has_extents_of(const struct pl_lower *l, const struct pl_array *x,
                        const struct pl_array *y);
 struct pl_opnd pl_lower_extent(struct pl_lower *l, const struct pl_array *a, int axis);

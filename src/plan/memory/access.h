@@ -36,8 +36,8 @@ bool pl_bounds_needed(const struct pl_lower *l, uint32_t ref);
 pl_reg pl_bounds_fit(struct pl_lower *l, uint32_t ref);
 /*
  * Of the chunk at `at`, which goes on along the last axis or along axis `run`, elements v with lo <= konst + v < hi are inside, s32,
- * where ok holds. Chunks that differ in the constants of their places only share lo and hi. run -1: all
- * axes are in ok. is_own: by the tensor's own extents, which no other tensor's chunks share.
+ * where ok holds. Chunks that differ in the constants of their places only share lo and hi. run -1: all axes are in ok. is_own: by the
+ * tensor's own extents, which no other tensor's chunks share.
  */
 struct pl_inside {
     pl_reg ok; /* none: holds */

@@ -249,8 +249,9 @@ void pl_lower_atomic(struct pl_lower *l, uint32_t id, const struct pl_op *op)
     if (r->shape.rank == 0) {
         pl_hazard_element(l, op->refs[0], true);
         atomic_scalar(l, id, op, &a);
-    } else
+    } else {
         atomic_array(l, id, op, &a);
+    }
 }
 
 /* ---- semaphores ---- */

@@ -21,8 +21,10 @@
 #include "src/plan/tensor/frag.h"
 #include "src/plan/tensor/matrix.h"
 
-/* Predicates of more chunks are not shared with those of other tensors: a thread has seven predicate registers, and ptxas 13.0 keeps what is
- * used twice in others, where it finds again, at its place, what is used once. */
+/*
+ * MOST_SHARED: chunks of an access whose predicates are shared with other tensors' accesses. A thread has seven predicate registers: beyond
+ * them ptxas 13.0 keeps in general registers a predicate that is used twice, and finds one that is used once anew, where it is used.
+ */
 enum { MAX_VEC = 16, MAX_WORDS = 32, MOST_SHARED = 4 };
 
 /* ---- raw words ---- */

@@ -3,7 +3,7 @@
 /* Who touches shared memory, and how, over the whole program. */
 #include "src/plan/lower.h"
 
-/* What the whole program does to the memory of an SMEM array (touch.c). */
+/* What the whole program does to the memory of an SMEM array. */
 struct pl_touch {
     bool is_async;  /* accessed by the copy engine or the tensor core */
     bool is_stored; /* by threads that fence nothing themselves */

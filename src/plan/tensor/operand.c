@@ -1,7 +1,7 @@
 /*
  * Operands that the tensor core reads from shared memory by descriptors.
  *
- * An SMEM array of the plan (smem.c) is what it reads: panels as wide as the swizzle span W, 8 rows of a panel are one swizzle atom of
+ * An SMEM array of the plan (memory/smem.c) is what it reads: panels as wide as the swizzle span W, 8 rows of a panel are one swizzle atom of
  * 8 W bytes. Read along its rows (K is the last axis), the atoms of 8 rows follow each other (stride 8 W), and K goes on inside the
  * panel, then in the next one. Read across (K is the row axis), 8 rows of K are an atom (stride 8 W), and the panels are what follows
  * along M or N (the leading stride).
