@@ -178,10 +178,12 @@ CUresult pl_cuMemAddressReserve(CUdeviceptr *ptr, size_t n_bytes, size_t align_b
         return CUDA_ERROR_INVALID_VALUE;
     struct range *r = calloc(1, sizeof *r);
     void *host = mmap(NULL, n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    uint64_t address =
-        pl_emu_memory_reserve(memory_of(&pl_process.devices[0]), n_bytes,
-                              align_bytes > GRANULARITY_BYTES ? align_bytes : GRANULARITY_BYTES);
-    if (r == NULL || host == MAP_FAILED || address == 0) {
+    uint64_t address = 0;
+    if (r != NULL && host != MAP_FAILED)
+        address = pl_emu_memory_reserve(memory_of(&pl_process.devices[0]), n_bytes,
+                                        align_bytes > GRANULARITY_BYTES ? align_bytes
+                                                                        : GRANULARITY_BYTES);
+    if (address == 0) {
         if (host != MAP_FAILED)
             munmap(host, n_bytes);
         free(r);
